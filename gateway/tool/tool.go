@@ -1,0 +1,67 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+
+	"gatewayd/gateway/provider"
+)
+
+// Tool is one thing a model may do. It is safe for concurrent use.
+type Tool interface {
+	// Spec is what the model is told. It never changes while the process lives.
+	Spec() provider.ToolSpec
+	// ReadOnly says that a call with these arguments has no effect, so that it may be dropped or repeated.
+	ReadOnly(args json.RawMessage) bool
+	// Run does it. It returns soon after ctx ends, and its Result then says so.
+	Run(ctx context.Context, call Call) Result
+}
+
+// Call is one call of a tool, with everything the tool may rely on.
+type Call struct {
+	Session, Turn, ID string
+	Name              string
+	Args              json.RawMessage // a JSON object
+	Dir               string          // where the turn works; empty means the tool's own
+	Policy            Policy
+	Progress          func()       // sign of life; never nil inside Run
+	Log               *slog.Logger // never nil inside Run
+}
+
+// Effect is what a call may have changed.
+type Effect string
+
+const (
+	EffectNone    Effect = "none"    // nothing: it was refused, or only read
+	EffectDone    Effect = "done"    // it ran to its end
+	EffectUnknown Effect = "unknown" // it was cut short; nobody knows how far it came
+)
+
+// Result is what the model reads. Content is bounded by Set.
+type Result struct {
+	Content     string
+	Err         bool
+	Effect      Effect
+	Interrupted bool // the context ended it
+}
+
+// Policy says what a call may do. It travels with the call and is never ambient. The zero Policy may do nothing.
+type Policy struct {
+	Context  string // where the call comes from: api, cli, web, worker
+	Terminal Mode   // tools.terminal
+}
+
+// Mode is a rule for a kind of effect. Everything but Allow denies.
+type Mode string
+
+const (
+	Deny  Mode = "deny"
+	Allow Mode = "allow"
+)
+
+// Set is the tools of a gateway, in a fixed order.
+type Set struct{ tools []Tool }
+
+// NewSet sorts the tools by name. Two tools of one name are a bug of the caller and panic.
+func NewSet(tools ...Tool) *Set { return &Set{tools: tools} }
