@@ -1,0 +1,225 @@
+package fakellm
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Model is the name the server gives its one model.
+const Model = "fake-model"
+
+// ContextLength is the window that /models reports.
+const ContextLength = 128000
+
+// Options is how a server behaves apart from its script. The zero value accepts any key and answers everything from the script.
+type Options struct {
+	Keys   []string               // accepted API keys; empty accepts every request
+	Aux    Response               // answers requests without tools, which then do not use up the script; nil: the script answers all
+	Script []Response             // one per request, in the order of arrival
+	Each   func(Request) Response // asked when the script is used up; nil: an error
+}
+
+// Request is what a client sent. Gone is closed when the client has left or was answered.
+type Request struct {
+	N        int // 0 for the first
+	Path     string
+	Kind     string // main (with tools), aux, models
+	Key      string // the bearer token
+	Header   http.Header
+	Body     []byte
+	Gone     <-chan struct{}
+	Answered *Answer // how far the answer came
+}
+
+// JSON decodes the body; a body that is no object gives nil.
+func (r Request) JSON() map[string]any {
+	var body map[string]any
+	if json.Unmarshal(r.Body, &body) != nil {
+		return nil
+	}
+	return body
+}
+
+// Answer is how far an answer came. Safe to read while the server works.
+type Answer struct {
+	mu     sync.Mutex
+	chunks int
+	usage  Usage
+}
+
+// Chunks is how many data chunks were flushed to the client.
+func (a *Answer) Chunks() int { a.mu.Lock(); defer a.mu.Unlock(); return a.chunks }
+
+// Usage is what the client was told it had used.
+func (a *Answer) Usage() Usage { a.mu.Lock(); defer a.mu.Unlock(); return a.usage }
+
+// Server is a running fake. Safe for concurrent use.
+type Server struct {
+	http *httptest.Server
+	opts Options
+	stop chan struct{} // closed by Close: releases everything that hangs
+
+	mu       sync.Mutex
+	script   []Response
+	requests []Request
+	changed  chan struct{} // closed and replaced with each request
+	calls    int
+	closed   bool
+}
+
+// Start begins serving on 127.0.0.1 with a port of its own.
+func Start(opts Options) *Server {
+	s := &Server{opts: opts, stop: make(chan struct{}), script: slices.Clone(opts.Script), changed: make(chan struct{})}
+	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
+	return s
+}
+
+// Cleaner is the part of testing.TB that New needs.
+type Cleaner interface{ Cleanup(func()) }
+
+// New starts a server with this script that closes with the test.
+func New(t Cleaner, script ...Response) *Server {
+	s := Start(Options{Script: script})
+	t.Cleanup(s.Close)
+	return s
+}
+
+// URL is the base URL for clients, without the endpoint: http://127.0.0.1:PORT/v1.
+func (s *Server) URL() string { return s.http.URL + "/v1" }
+
+// Addr is host and port.
+func (s *Server) Addr() string { return strings.TrimPrefix(s.http.URL, "http://") }
+
+// Close releases what hangs, drops the connections and waits for the handlers. It may be called again.
+func (s *Server) Close() {
+	s.mu.Lock()
+	first := !s.closed
+	s.closed = true
+	s.mu.Unlock()
+	if first {
+		close(s.stop)
+		s.http.CloseClientConnections()
+	}
+	s.http.Close()
+}
+
+// Push adds responses to the end of the script.
+func (s *Server) Push(script ...Response) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.script = append(s.script, script...)
+}
+
+// Left is how many responses of the script are still unused.
+func (s *Server) Left() int { s.mu.Lock(); defer s.mu.Unlock(); return len(s.script) }
+
+// Requests gives all chat requests so far, in the order of arrival.
+func (s *Server) Requests() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.requests)
+}
+
+// Main gives the requests that carried tools.
+func (s *Server) Main() []Request {
+	return slices.DeleteFunc(s.Requests(), func(r Request) bool { return r.Kind != "main" })
+}
+
+// Wait returns the requests as soon as there are n of them, or the context's error naming how many there were.
+func (s *Server) Wait(ctx context.Context, n int) ([]Request, error) {
+	for {
+		s.mu.Lock()
+		requests, changed := slices.Clone(s.requests), s.changed
+		s.mu.Unlock()
+		if len(requests) >= n {
+			return requests, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return requests, fmt.Errorf("wait for %d requests, %d came: %w", n, len(requests), ctx.Err())
+		}
+	}
+}
+
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	key := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	switch {
+	case len(s.opts.Keys) > 0 && !slices.Contains(s.opts.Keys, key):
+		Error{Status: 401, Message: "Incorrect API key provided: " + key}.answer(&reply{w: w, r: r, server: s, log: &Answer{}})
+	case strings.HasSuffix(r.URL.Path, "/models"):
+		writeJSON(w, 200, map[string]any{"object": "list", "data": []any{
+			map[string]any{"id": Model, "object": "model", "owned_by": "fakellm", "context_length": ContextLength},
+		}})
+	case strings.HasSuffix(r.URL.Path, "/chat/completions"):
+		s.complete(w, r, key, body)
+	default:
+		writeJSON(w, 404, envelope("no such address: "+r.URL.Path, "not_found"))
+	}
+}
+
+func (s *Server) complete(w http.ResponseWriter, r *http.Request, key string, body []byte) {
+	request := Request{Path: r.URL.Path, Kind: "aux", Key: key, Header: r.Header.Clone(), Body: body, Gone: r.Context().Done(), Answered: &Answer{}}
+	var parsed struct {
+		Stream bool
+		Tools  []json.RawMessage
+	}
+	if json.Unmarshal(body, &parsed) == nil && len(parsed.Tools) > 0 {
+		request.Kind = "main"
+	}
+	response := s.take(&request)
+	response.answer(&reply{w: w, r: r, server: s, stream: parsed.Stream, log: request.Answered})
+}
+
+// take records the request and decides its answer, in one step, so that the order of both is the same.
+func (s *Server) take(request *Request) Response {
+	s.mu.Lock()
+	request.N = len(s.requests)
+	s.requests = append(s.requests, *request)
+	close(s.changed)
+	s.changed = make(chan struct{})
+	var response Response
+	switch {
+	case s.opts.Aux != nil && request.Kind == "aux":
+		response = s.opts.Aux
+	case len(s.script) > 0:
+		response, s.script = s.script[0], s.script[1:]
+	}
+	s.mu.Unlock()
+	if response == nil && s.opts.Each != nil {
+		response = s.opts.Each(*request)
+	}
+	if response == nil {
+		return Error{Status: 400, Message: fmt.Sprintf("fakellm: the script is used up, request %d has no answer", request.N)}
+	}
+	return response
+}
+
+// nextCall numbers the tool calls of this server: call_fake_1, call_fake_2.
+func (s *Server) nextCall() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls++
+	return fmt.Sprintf("call_fake_%d", s.calls)
+}
+
+func writeJSON(w http.ResponseWriter, status int, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(value)
+}
+
+func envelope(message, code string) map[string]any {
+	return map[string]any{"error": map[string]any{"message": message, "type": "fake_error", "code": code}}
+}
