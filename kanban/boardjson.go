@@ -1,0 +1,259 @@
+package kanban
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// Meta is what people say about a board.
+type Meta struct {
+	Name           string
+	Description    string
+	Icon           string
+	Color          string
+	DefaultWorkdir string
+	ProjectID      string
+}
+
+// MetaChange changes a board's description: nil leaves a key alone, a pointer to "" clears it.
+type MetaChange struct {
+	Name, Description, Icon, Color, DefaultWorkdir, ProjectID *string
+	Archived                                                  *bool
+}
+
+// boardDoc is board.json with its keys in the order they were found, so that keys of other programs survive a rewrite.
+type boardDoc struct {
+	keys   []string
+	values map[string]json.RawMessage
+}
+
+// Create makes a board: its directory and its board.json. The file itself is created by Open with Create. The default
+// board exists always; creating it is not an error as long as its file is missing.
+func (r *Root) Create(slug Slug, meta Meta) (Info, error) {
+	slug, err := ParseSlug(string(slug))
+	if err != nil {
+		return Info{}, err
+	}
+	if info := r.info(slug); info.HasFile || slug != DefaultSlug && r.exists(slug) {
+		return Info{}, existingBoard(info)
+	}
+	if err := r.fs.MkdirAll(boardDir(slug), 0o755); err != nil {
+		return Info{}, fmt.Errorf("create board %s: %w", slug, err)
+	}
+	now := time.Now().Unix()
+	doc := newBoardDoc(slug, now)
+	doc.apply(MetaChange{
+		Name: opt(meta.Name), Description: opt(meta.Description), Icon: opt(meta.Icon), Color: opt(meta.Color),
+		DefaultWorkdir: opt(meta.DefaultWorkdir), ProjectID: opt(meta.ProjectID),
+	})
+	if err := r.writeDoc(slug, doc); err != nil {
+		return Info{}, fmt.Errorf("create board %s: %w", slug, err)
+	}
+	return r.info(slug), nil
+}
+
+// Update rewrites board.json; keys it does not know stay.
+func (r *Root) Update(slug Slug, change MetaChange) (Info, error) {
+	info, err := r.Lookup(slug)
+	if err != nil {
+		return Info{}, err
+	}
+	doc, err := r.readDoc(slug)
+	if errors.Is(err, fs.ErrNotExist) {
+		doc = newBoardDoc(slug, time.Now().Unix())
+	} else if err != nil {
+		return Info{}, fmt.Errorf("update board %s: %w", info.Slug, err)
+	}
+	doc.apply(change)
+	if err := r.fs.MkdirAll(boardDir(slug), 0o755); err != nil {
+		return Info{}, fmt.Errorf("update board %s: %w", slug, err)
+	}
+	if err := r.writeDoc(slug, doc); err != nil {
+		return Info{}, fmt.Errorf("update board %s: %w", slug, err)
+	}
+	return r.info(slug), nil
+}
+
+func newBoardDoc(slug Slug, now int64) *boardDoc {
+	d := &boardDoc{values: map[string]json.RawMessage{}}
+	d.set("slug", string(slug))
+	d.set("name", slug.title())
+	for _, k := range []string{"description", "icon", "color"} {
+		d.set(k, "")
+	}
+	d.set("default_workdir", nil)
+	d.set("project_id", nil)
+	d.set("created_at", now)
+	d.set("archived", false)
+	return d
+}
+
+func (d *boardDoc) set(key string, v any) {
+	text, err := appendJSON(nil, v, 0)
+	if err != nil {
+		return // only strings, numbers and booleans come here
+	}
+	if _, ok := d.values[key]; !ok {
+		d.keys = append(d.keys, key)
+	}
+	d.values[key] = text
+}
+
+func (d *boardDoc) apply(c MetaChange) {
+	for key, v := range map[string]*string{"name": c.Name, "description": c.Description, "icon": c.Icon, "color": c.Color} {
+		if v != nil {
+			d.set(key, *v)
+		}
+	}
+	for key, v := range map[string]*string{"default_workdir": c.DefaultWorkdir, "project_id": c.ProjectID} {
+		switch {
+		case v == nil:
+		case *v == "":
+			d.set(key, nil)
+		default:
+			d.set(key, *v)
+		}
+	}
+	if c.Archived != nil {
+		d.set("archived", *c.Archived)
+	}
+}
+
+// fill copies what can be read; a key of the wrong type is no error, as it is none for Hermes.
+func (d *boardDoc) fill(info *Info) {
+	for key, dest := range map[string]any{
+		"name": &info.Name, "description": &info.Description, "icon": &info.Icon, "color": &info.Color, "default_workdir": &info.DefaultWorkdir,
+		"project_id": &info.ProjectID, "created_at": &info.CreatedAt, "archived": &info.Archived,
+	} {
+		if raw, ok := d.values[key]; ok {
+			_ = json.Unmarshal(raw, dest)
+		}
+	}
+	if info.Name == "" {
+		info.Name = info.Slug.title()
+	}
+}
+
+const maxBoardJSON = 1 << 20
+
+func (r *Root) readDoc(slug Slug) (*boardDoc, error) {
+	f, err := r.fs.OpenFile(filepath.Join(boardDir(slug), "board.json"), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if isNotDir(err) {
+		return nil, fs.ErrNotExist
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() || st.Size() > maxBoardJSON {
+		return nil, errors.New("is not a small regular file")
+	}
+	var text bytes.Buffer
+	if _, err := text.ReadFrom(f); err != nil {
+		return nil, err
+	}
+	return parseBoardDoc(text.Bytes())
+}
+
+func parseBoardDoc(text []byte) (*boardDoc, error) {
+	d := &boardDoc{values: map[string]json.RawMessage{}}
+	dec := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return nil, errors.New("is not a JSON object")
+	}
+	for dec.More() {
+		t, err := dec.Token()
+		if err != nil {
+			return nil, err
+		}
+		key, _ := t.(string)
+		var raw json.RawMessage
+		if err := dec.Decode(&raw); err != nil {
+			return nil, err
+		}
+		if _, ok := d.values[key]; !ok {
+			d.keys = append(d.keys, key)
+		}
+		d.values[key] = raw
+	}
+	_, err := dec.Token()
+	return d, err
+}
+
+// text is the document with two spaces of indent and a final newline; the slug is the directory's name whatever was in it,
+// and db_path is never stored.
+func (d *boardDoc) text(slug Slug) ([]byte, error) {
+	d.set("slug", string(slug))
+	b := []byte{'{'}
+	for _, k := range d.keys {
+		if k == "db_path" {
+			continue
+		}
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(append(appendJSONString(b, k), ':'), d.values[k]...)
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, append(b, '}'), "", "  "); err != nil {
+		return nil, err
+	}
+	out.WriteByte('\n')
+	return out.Bytes(), nil
+}
+
+func (r *Root) writeDoc(slug Slug, d *boardDoc) error {
+	text, err := d.text(slug)
+	if err != nil {
+		return err
+	}
+	return r.writeFile(filepath.Join(boardDir(slug), "board.json"), text)
+}
+
+// writeFile replaces a file so that a reader or a crash sees the old text or the new one: temp file in the same directory,
+// fsync, rename, fsync of the directory.
+func (r *Root) writeFile(name string, text []byte) (err error) {
+	temp := filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+"."+rand.Text())
+	f, err := r.fs.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = r.fs.Remove(temp)
+		}
+	}()
+	_, err = f.Write(text)
+	if serr := f.Sync(); err == nil {
+		err = serr
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = r.fs.Rename(temp, name)
+	}
+	if err == nil {
+		err = r.syncDir(filepath.Dir(name))
+	}
+	return err
+}
+
+func (r *Root) syncDir(name string) error {
+	dir, err := r.fs.Open(name)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sync()
+}
+
+func isNotDir(err error) bool { return errors.Is(err, syscall.ENOTDIR) }

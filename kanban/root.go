@@ -1,0 +1,196 @@
+package kanban
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gatewayd/internal/problem"
+)
+
+// Root is the directory that holds the boards:
+//
+//	kanban.db                     the default board
+//	kanban/current                the current board's name
+//	kanban/logs, workspaces       of the default board
+//	kanban/boards/<slug>/         board.json, kanban.db, logs, workspaces of every other board
+//
+// Every path that a name from outside leads to is reached through an os.Root, so that neither a slug nor a link
+// leads out of it. A Root is safe for concurrent use.
+type Root struct {
+	dir string
+	fs  *os.Root
+}
+
+// Info is one board on disk.
+type Info struct {
+	Slug           Slug   `json:"slug"`
+	Name           string `json:"name"`
+	Description    string `json:"description"`
+	Icon           string `json:"icon"`
+	Color          string `json:"color"`
+	DefaultWorkdir string `json:"default_workdir"`
+	ProjectID      string `json:"project_id"`
+	CreatedAt      int64  `json:"created_at"`
+	Archived       bool   `json:"archived"`
+	Path           string `json:"db_path"`
+	HasFile        bool   `json:"has_file"`          // kanban.db is there; without it the board has only its board.json
+	Trouble        string `json:"trouble,omitempty"` // what of it could not be read
+}
+
+// OpenRoot opens an existing directory as the root of boards. It creates nothing.
+func OpenRoot(dir string) (*Root, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open board root: %w", err)
+	}
+	root, err := os.OpenRoot(abs)
+	if err != nil {
+		return nil, rootProblem(abs, err)
+	}
+	return &Root{dir: abs, fs: root}, nil
+}
+
+func rootProblem(dir string, err error) error {
+	p := &problem.Error{Kind: problem.Unavailable, Thing: "board root " + dir, What: "cannot be opened", Fate: "nothing was changed", Err: err}
+	if errors.Is(err, fs.ErrNotExist) {
+		p.Kind, p.What, p.Err = problem.NotFound, "does not exist", err
+		p.Remedy = "start gatewayd once, or name the right place with --home or kanban.root"
+	}
+	return p
+}
+
+// Close gives the directory back.
+func (r *Root) Close() error { return r.fs.Close() }
+
+// Dir is the absolute path of the root.
+func (r *Root) Dir() string { return r.dir }
+
+// boardDir is where everything of a board but the default board's file lies, relative to the root.
+func boardDir(slug Slug) string { return filepath.Join("kanban", "boards", string(slug)) }
+
+// workDir holds a board's workspaces and logs; the default board keeps them beside boards/, where older Hermes has them.
+func workDir(slug Slug) string {
+	if slug == DefaultSlug {
+		return "kanban"
+	}
+	return boardDir(slug)
+}
+
+func dbFile(slug Slug) string {
+	if slug == DefaultSlug {
+		return "kanban.db"
+	}
+	return filepath.Join(boardDir(slug), "kanban.db")
+}
+
+// DBPath is the absolute path of a board's file, whether it exists or not.
+func (r *Root) DBPath(slug Slug) string { return filepath.Join(r.dir, dbFile(slug)) }
+
+// WorkspaceDir is the scratch directory of a card.
+func (r *Root) WorkspaceDir(slug Slug, task string) string {
+	return filepath.Join(r.dir, workDir(slug), "workspaces", fileName(task))
+}
+
+// LogPath is the log of a card's workers.
+func (r *Root) LogPath(slug Slug, task string) string {
+	return filepath.Join(r.dir, workDir(slug), "logs", fileName(task)+".log")
+}
+
+// fileName keeps an id from the file, which anybody may have written, from being understood as a path.
+func fileName(task string) string {
+	name := strings.Map(func(r rune) rune {
+		if r == '/' || r == '\\' || r < ' ' {
+			return '_'
+		}
+		return r
+	}, task)
+	if name == "" || strings.HasPrefix(name, ".") {
+		return "_" + name
+	}
+	return name
+}
+
+// Boards lists the boards: default first, then by name. It is meant for every tick: nothing is cached, so a board made by
+// anybody is seen. A directory whose name is no slug, or that holds neither board.json nor kanban.db, is no board.
+func (r *Root) Boards() ([]Info, error) {
+	entries, err := fs.ReadDir(r.fs.FS(), filepath.Join("kanban", "boards"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list boards: %w", err)
+	}
+	infos := []Info{r.info(DefaultSlug)}
+	for _, e := range entries {
+		slug := Slug(e.Name())
+		if !validSlug(e.Name()) || slug == DefaultSlug || !r.exists(slug) {
+			continue
+		}
+		infos = append(infos, r.info(slug))
+	}
+	slices.SortFunc(infos[1:], func(a, b Info) int { return strings.Compare(string(a.Slug), string(b.Slug)) })
+	return infos, nil
+}
+
+// exists: a board is a directory with a board.json or a kanban.db. What cannot be looked at counts as one, so that it
+// shows up with its trouble instead of vanishing.
+func (r *Root) exists(slug Slug) bool {
+	if slug == DefaultSlug {
+		return true
+	}
+	for _, name := range []string{filepath.Join(boardDir(slug), "board.json"), dbFile(slug)} {
+		if _, err := r.fs.Stat(name); err == nil || !errors.Is(err, fs.ErrNotExist) && !isNotDir(err) {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *Root) info(slug Slug) Info {
+	info := Info{Slug: slug, Name: slug.title(), Path: r.DBPath(slug)}
+	doc, err := r.readDoc(slug)
+	if err == nil {
+		doc.fill(&info)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		info.Trouble = "board.json: " + err.Error()
+	}
+	st, err := r.fs.Stat(dbFile(slug))
+	switch {
+	case err == nil:
+		info.HasFile = true
+		if !st.Mode().IsRegular() {
+			info.Trouble = "kanban.db is not a file: " + st.Mode().String()
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		info.Trouble = "kanban.db: " + err.Error()
+	}
+	return info
+}
+
+// Lookup gives one board, or a problem that says how to create it.
+func (r *Root) Lookup(slug Slug) (Info, error) {
+	if !validSlug(string(slug)) {
+		_, err := ParseSlug(string(slug))
+		return Info{}, err
+	}
+	if !r.exists(slug) {
+		return Info{}, missingBoard(slug, r.DBPath(slug))
+	}
+	return r.info(slug), nil
+}
+
+func missingBoard(slug Slug, path string) error {
+	return &problem.Error{
+		Kind: problem.NotFound, Thing: fmt.Sprintf("board %s (%s)", slug, path), What: "does not exist", Fate: "nothing was created",
+		Remedy: "create it with `gatewayd kanban boards create " + string(slug) + "`", Err: mark{ErrNotFound},
+	}
+}
+
+func existingBoard(info Info) error {
+	return &problem.Error{
+		Kind: problem.Conflict, Thing: fmt.Sprintf("board %s (%s)", info.Slug, info.Path), What: "exists already",
+		Fate: "it was left as it is", Err: mark{ErrConflict},
+	}
+}
