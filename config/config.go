@@ -1,0 +1,159 @@
+package config
+
+import "time"
+
+// Config is every setting. The tags say the key, the default and the limits; all sizes, counts and durations
+// are at least zero unless `min` says more. Where a field's zero means "off" or "no limit", its comment says so.
+type Config struct {
+	// Home is the directory that holds everything; it comes from --home, GATEWAYD_HOME or ~/.gatewayd and is absolute.
+	Home string `yaml:"-"`
+
+	Model    Model    `yaml:"model"`
+	API      API      `yaml:"api"`
+	Tools    Tools    `yaml:"tools"`
+	Agent    Agent    `yaml:"agent"`
+	Kanban   Kanban   `yaml:"kanban"`
+	Database Database `yaml:"database"`
+	Log      Log      `yaml:"log"`
+}
+
+// Model says which model answers. With no BaseURL the daemon looks for a local server on its usual port and
+// otherwise answers as the offline model.
+type Model struct {
+	// BaseURL of an OpenAI-compatible server, up to and including /v1.
+	BaseURL string `yaml:"base_url" kind:"url"`
+	// Name of the model as the server knows it; empty takes the first that the server lists.
+	Name string `yaml:"name"`
+	// APIKeyEnv names the environment variable that holds the key.
+	APIKeyEnv string `yaml:"api_key_env" kind:"envname"`
+	// APIKeyFile is a file that holds the key; relative to the home.
+	APIKeyFile string `yaml:"api_key_file" kind:"path"`
+	// ContextLength in tokens; 0 asks the server.
+	ContextLength int `yaml:"context_length" default:"0" max:"100000000"`
+	// RequestTimeout bounds one call of the model as a whole.
+	RequestTimeout time.Duration `yaml:"request_timeout" default:"1800s" min:"1s"`
+	// FirstTokenTimeout bounds the wait for the first byte of an answer; local models read long prompts slowly.
+	FirstTokenTimeout time.Duration `yaml:"first_token_timeout" default:"180s" min:"1s"`
+	// StallTimeout bounds the silence between two pieces of a streamed answer.
+	StallTimeout time.Duration `yaml:"stall_timeout" default:"180s" min:"1s"`
+	// MaxRetries after the first try; 0 means one try and no more.
+	MaxRetries int `yaml:"max_retries" default:"3" max:"100"`
+
+	// APIKey is the key itself, found by Load. It is no setting: the file only says where it is.
+	APIKey Secret `yaml:"-"`
+}
+
+// API is the HTTP listener.
+type API struct {
+	// Addr is HOST:PORT; port 0 takes a free one.
+	Addr string `yaml:"addr" default:"127.0.0.1:8642" kind:"hostport"`
+	// AllowedHosts are Host header names served beside localhost and the address itself.
+	AllowedHosts []string `yaml:"allowed_hosts"`
+	// AllowedOrigins are browser origins ("https://host") that may call.
+	AllowedOrigins []string `yaml:"allowed_origins" kind:"origin"`
+	// MaxBodyBytes bounds a request's body.
+	MaxBodyBytes int64 `yaml:"max_body_bytes" default:"10485760" min:"1024"`
+	// MaxConcurrentTurns over all conversations; 0 is no limit.
+	MaxConcurrentTurns int `yaml:"max_concurrent_turns" default:"0"`
+}
+
+// Tools is what the model may do to this machine.
+type Tools struct {
+	// Terminal is deny or allow.
+	Terminal string `yaml:"terminal" default:"deny" oneof:"deny allow"`
+	// TerminalTimeout ends one command.
+	TerminalTimeout time.Duration `yaml:"terminal_timeout" default:"180s" min:"1s"`
+	// OutputMaxBytes of a command are shown to the model; the middle is dropped.
+	OutputMaxBytes int `yaml:"output_max_bytes" default:"50000" min:"1000"`
+	// Workdir is where commands run; empty is the home's "workspace" directory.
+	Workdir string `yaml:"workdir" kind:"path"`
+}
+
+// Agent is the turn loop.
+type Agent struct {
+	// MaxIterations of model call and tools in one turn.
+	MaxIterations int `yaml:"max_iterations" default:"90" min:"1"`
+	// TurnStallTimeout ends a turn in which nothing at all happened for so long.
+	TurnStallTimeout time.Duration `yaml:"turn_stall_timeout" default:"600s" min:"1s"`
+	// ShutdownGrace is how long a stop waits for running turns before it interrupts them. The unit's
+	// TimeoutStopSec must be longer.
+	ShutdownGrace time.Duration `yaml:"shutdown_grace" default:"20s"`
+	// SystemPrompt goes before each conversation; empty is the built-in one.
+	SystemPrompt string `yaml:"system_prompt"`
+}
+
+// Kanban is the boards, their dispatcher and the lanes.
+type Kanban struct {
+	// Root holds the boards. After Load it is absolute: the file's value, else GATEWAYD_KANBAN_HOME, else the home.
+	Root string `yaml:"root" kind:"path"`
+	// Dispatch says whether this daemon hands cards to workers.
+	Dispatch bool `yaml:"dispatch" default:"true"`
+	// Interval of the full tick. It is a safety net only: dispatch is woken by events.
+	Interval time.Duration `yaml:"interval" default:"60s" min:"1s"`
+	// FailureLimit blocks a card after so many failures in a row.
+	FailureLimit int `yaml:"failure_limit" default:"2" min:"1"`
+	// MaxInProgress workers over all boards; 0 is no limit.
+	MaxInProgress int `yaml:"max_in_progress" default:"4"`
+	// MaxInProgressPerLane workers of one lane; 0 is no limit. A lane's own max_in_progress wins.
+	MaxInProgressPerLane int `yaml:"max_in_progress_per_lane" default:"0"`
+	// ClaimTTL is how long a claim holds without a sign of life.
+	ClaimTTL time.Duration `yaml:"claim_ttl" default:"900s" min:"1s"`
+	// CrashGrace after a run's start, in which a missing process is not yet called a crash.
+	CrashGrace time.Duration `yaml:"crash_grace" default:"30s"`
+	// StaleTimeout ends a run without a heartbeat; 0 is off.
+	StaleTimeout time.Duration `yaml:"stale_timeout" default:"4h"`
+	// RateLimitCooldown keeps a card back after its worker met a rate limit.
+	RateLimitCooldown time.Duration `yaml:"rate_limit_cooldown" default:"300s"`
+	// DefaultAssignee is the lane of cards without one; empty leaves them waiting.
+	DefaultAssignee string `yaml:"default_assignee"`
+	// BusyPatience is how long a write waits for another process to let go of a board.
+	BusyPatience time.Duration `yaml:"busy_patience" default:"60s"`
+	// LogMaxBytes of one worker's log; one older generation is kept.
+	LogMaxBytes int64 `yaml:"log_max_bytes" default:"2097152" min:"4096"`
+	// Lanes by name; a card's assignee names its lane.
+	Lanes map[string]Lane `yaml:"lanes"`
+}
+
+// Lane says how one kind of worker is started.
+type Lane struct {
+	// Preset is agent, command, claude, codex, gemini, opencode or hermes; empty with an argv is command.
+	Preset string `yaml:"preset" oneof:"agent command claude codex gemini opencode hermes"`
+	// Argv is the program and its words, with placeholders in braces; see Placeholders. It is required for
+	// command, replaces the preset's own for the others, and has no meaning for agent.
+	Argv []string `yaml:"argv"`
+	// Env adds variables to the worker's environment.
+	Env map[string]string `yaml:"env"`
+	// EnvPass names variables of the daemon that the worker may see.
+	EnvPass []string `yaml:"env_pass" kind:"envname"`
+	// Workdir is where the worker runs; empty is the card's workspace.
+	Workdir string `yaml:"workdir" kind:"path"`
+	// MaxRuntime of one run; 0 is no limit. A card's own limit wins.
+	MaxRuntime time.Duration `yaml:"max_runtime" default:"0s"`
+	// MaxInProgress workers of this lane; 0 takes max_in_progress_per_lane.
+	MaxInProgress int `yaml:"max_in_progress" default:"0"`
+	// KillGrace between asking a worker to end and killing its tree.
+	KillGrace time.Duration `yaml:"kill_grace" default:"5s"`
+}
+
+// Database is how new files are journalled. A file that is in WAL mode already stays in it.
+type Database struct {
+	// JournalMode is wal or delete; wal is given up by itself on a file system that cannot carry it.
+	JournalMode string `yaml:"journal_mode" default:"wal" oneof:"wal delete"`
+	// JournalModeForce is wal to insist on WAL where the file system looks unfit; the risk is the reader's.
+	JournalModeForce string `yaml:"journal_mode_force" oneof:"wal"`
+}
+
+// Log is how the daemon speaks.
+type Log struct {
+	// Level is debug, info, warn or error.
+	Level string `yaml:"level" default:"info" oneof:"debug info warn error"`
+	// Format is auto, json, text or journal; auto takes journal under systemd, text on a terminal, else json.
+	Format string `yaml:"format" default:"auto" oneof:"auto json text journal"`
+}
+
+// Default gives the built-in settings, with the home and the board root still empty.
+func Default() Config {
+	var c Config
+	applyDefaults(&c)
+	return c
+}

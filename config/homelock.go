@@ -1,0 +1,205 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gatewayd/internal/problem"
+)
+
+// lockName is the file in the home whose lock says that a daemon lives there. The lock is an open file
+// description lock: it goes with the process however that ends, no other descriptor in the process can cancel
+// it, and it can be asked about without being taken, so that `status` never gets in a starting daemon's way.
+const lockName = "gatewayd.lock"
+
+// Holder is the record inside the lock file. It is only true while the lock is held.
+type Holder struct {
+	PID   int       `json:"pid"`
+	Start uint64    `json:"start"` // ticks since boot, as /proc tells it: a pid alone may be somebody else's by now
+	Boot  string    `json:"boot"`
+	Addr  string    `json:"addr,omitempty"` // the bound address of the API; empty until Announce
+	Since time.Time `json:"since"`
+}
+
+// String names the holder for a person.
+func (h Holder) String() string {
+	if h.PID == 0 {
+		return "another daemon"
+	}
+	text := fmt.Sprintf("the daemon with pid %d, running since %s", h.PID, h.Since.Local().Format(time.DateTime))
+	if h.Addr != "" {
+		text += ", on " + h.Addr
+	}
+	return text
+}
+
+// HomeLock is a held home. It is not safe for concurrent use.
+type HomeLock struct {
+	// Warnings are about the home itself, such as one that others may read.
+	Warnings []string
+
+	dir    string
+	file   *os.File
+	holder Holder
+}
+
+// HoldHome makes the home where it is missing (0700) and locks it for this daemon. A home that is held gives
+// a problem of kind Busy that names the holder; one that cannot be used gives kind Config or Full. It does not wait.
+func HoldHome(dir string, who Holder) (*HomeLock, error) {
+	h := &HomeLock{dir: dir, holder: who}
+	if err := h.prepare(); err != nil {
+		return nil, err
+	}
+	if err := h.lock(); err != nil {
+		return nil, err
+	}
+	if err := h.write(); err != nil {
+		_ = h.file.Close()
+		return nil, err
+	}
+	return h, nil
+}
+
+// prepare makes the directory. An existing one keeps its mode: it may be a mounted volume, whose mode is its owner's.
+func (h *HomeLock) prepare() error {
+	if err := os.MkdirAll(h.dir, 0o700); err != nil {
+		return homeProblem(h.dir, err)
+	}
+	info, err := os.Stat(h.dir)
+	if err != nil {
+		return homeProblem(h.dir, err)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		h.Warnings = append(h.Warnings, fmt.Sprintf("home %s is open to other users (mode %04o): `chmod 700 %s` closes it",
+			h.dir, info.Mode().Perm(), h.dir))
+	}
+	return nil
+}
+
+func (h *HomeLock) lock() error {
+	path := filepath.Join(h.dir, lockName)
+	file, err := openLock(path, os.O_RDWR|os.O_CREATE)
+	if err != nil {
+		return homeProblem(h.dir, err)
+	}
+	err = unix.FcntlFlock(file.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart})
+	switch {
+	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EACCES):
+		holder := readHolder(file)
+		_ = file.Close()
+		return heldProblem(h.dir, holder)
+	case err != nil:
+		_ = file.Close()
+		return &problem.Error{
+			Kind: problem.Config, Thing: "home " + h.dir, What: "cannot be locked", Fate: "nothing was opened",
+			Remedy: "put it on a file system that supports locks", Err: err,
+		}
+	}
+	h.file = file
+	return nil
+}
+
+func openLock(path string, flags int) (*os.File, error) {
+	file, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		_ = file.Close()
+		return nil, &fs.PathError{Op: "open", Path: path, Err: errors.Join(err, errors.New("it is not a regular file"))}
+	}
+	return file, nil
+}
+
+func readHolder(file *os.File) Holder {
+	var holder Holder
+	text, _ := io.ReadAll(io.NewSectionReader(file, 0, 4096))
+	if json.Unmarshal(text, &holder) != nil {
+		return Holder{} // its owner is writing it now, or never did
+	}
+	return holder
+}
+
+// write replaces the record: longer or shorter, its reader sees either JSON or something that is none.
+func (h *HomeLock) write() error {
+	text, err := json.Marshal(h.holder)
+	if err != nil {
+		return fmt.Errorf("encode holder: %w", err)
+	}
+	if err := h.file.Truncate(0); err != nil {
+		return homeProblem(h.dir, err)
+	}
+	if _, err := h.file.WriteAt(append(text, '\n'), 0); err != nil {
+		return homeProblem(h.dir, err)
+	}
+	return nil
+}
+
+// Announce adds the bound address to the record, for `status` and for the next daemon that finds the home held.
+func (h *HomeLock) Announce(addr string) error {
+	h.holder.Addr = addr
+	return h.write()
+}
+
+// Release lets the home go. The file stays: removing it would let two daemons lock two files of one name.
+func (h *HomeLock) Release() error {
+	if err := h.file.Truncate(0); err != nil {
+		return errors.Join(fmt.Errorf("clear holder: %w", err), h.file.Close())
+	}
+	return h.file.Close()
+}
+
+// HolderOf tells who holds a home, without touching the lock. A home that does not exist is not held.
+func HolderOf(dir string) (holder Holder, held bool, err error) {
+	file, err := openLock(filepath.Join(dir, lockName), os.O_RDWR)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Holder{}, false, nil
+	}
+	if err != nil {
+		return Holder{}, false, homeProblem(dir, err)
+	}
+	defer file.Close()
+	ask := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart}
+	if err := unix.FcntlFlock(file.Fd(), unix.F_OFD_GETLK, &ask); err != nil {
+		return Holder{}, false, fmt.Errorf("ask lock of %s: %w", dir, err)
+	}
+	if ask.Type == unix.F_UNLCK {
+		return Holder{}, false, nil
+	}
+	return readHolder(file), true, nil
+}
+
+func heldProblem(dir string, holder Holder) error {
+	return &problem.Error{
+		Kind: problem.Busy, Thing: "home " + dir, What: "is held by " + holder.String(),
+		Fate: "nothing was touched", Remedy: "stop that daemon or give this one another --home",
+	}
+}
+
+// homeProblem says what keeps a home from being used.
+func homeProblem(dir string, err error) error {
+	p := &problem.Error{
+		Kind: problem.Config, Thing: "home " + dir, What: "cannot be used", Fate: "nothing was created",
+		Remedy: "give another --home", Err: err,
+	}
+	switch {
+	case errors.Is(err, unix.EROFS):
+		p.What, p.Remedy = "is on a read-only file system", "mount it writable or give another --home"
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+		p.What = fmt.Sprintf("is not writable for this user (uid %d)", os.Getuid())
+		p.Remedy = "change its owner or give another --home"
+	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.EEXIST):
+		p.What, p.Remedy = "is not a directory: a file is in its place", "move the file away or give another --home"
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+		p.Kind, p.What, p.Remedy = problem.Full, "has no space left", "free some space"
+	}
+	return p
+}

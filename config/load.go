@@ -1,0 +1,113 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+)
+
+// Request is what the caller brings: the flags that were really given, by name ("home", "addr", "log-level",
+// or any key in full, as "kanban.interval"), and the environment.
+type Request struct {
+	Flags   map[string]string
+	Environ []string
+}
+
+// Source says which of the four a value came from.
+type Source string
+
+// The sources, weakest first.
+const (
+	FromDefault Source = "default"
+	FromFile    Source = "file"
+	FromEnv     Source = "env"
+	FromFlag    Source = "flag"
+)
+
+// Origin is a value as it would be written, and where it came from. Place is "/home/a/.gatewayd/config.yaml:12",
+// a variable's name or a flag; it is empty for a default.
+type Origin struct {
+	Value  string `json:"value"`
+	Source Source `json:"source"`
+	Place  string `json:"place,omitempty"`
+}
+
+// Loaded is the settings in force with their history. It is read-only once Load returned.
+type Loaded struct {
+	Config
+	// Path is the configuration file, which need not exist.
+	Path string
+	// Origins by key in full, "api.addr"; lanes as "kanban.lanes.NAME.argv".
+	Origins map[string]Origin
+	// Warnings are whole sentences for a person; nothing was refused because of them.
+	Warnings []string
+	// Environ is the environment that the settings were read from.
+	Environ Environ
+	// Worker is set inside a worker that a dispatcher started.
+	Worker *Worker
+}
+
+// Load reads the settings and refuses what is wrong. The error holds every *problem.Error found, each of kind
+// Config and each naming its place; nothing is created or changed on disk.
+func Load(req Request) (Loaded, error) {
+	l := &loader{Loaded: Loaded{Environ: req.Environ, Origins: map[string]Origin{}}}
+	if err := l.resolveHome(req.Flags); err != nil {
+		return Loaded{}, err
+	}
+	l.defaults()
+	l.file()
+	l.environment()
+	l.worker()
+	l.flags(req.Flags)
+	l.settle()
+	l.validate()
+	if len(l.problems) > 0 {
+		return Loaded{}, errors.Join(l.problems...)
+	}
+	return l.Loaded, nil
+}
+
+// loader gathers problems instead of stopping at the first: a person who mends a file wants to see all of them.
+type loader struct {
+	Loaded
+	problems []error
+}
+
+func (l *loader) defaults() {
+	applyDefaults(&l.Config)
+	for s := range settings(&l.Config) {
+		l.Origins[s.key] = Origin{Value: render(s.value), Source: FromDefault}
+	}
+}
+
+func (l *loader) file() {
+	l.Path = filepath.Join(l.Home, "config.yaml")
+	text, err := readSmall(l.Path)
+	if errors.Is(err, os.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		l.refuse(l.Path, "cannot be read", "make it a readable text file or remove it", err)
+		return
+	}
+	l.decode(text)
+}
+
+// flags win over everything else. A name without a dot is one of the short names of the command line.
+func (l *loader) flags(given map[string]string) {
+	for name, text := range given {
+		key, short := shortFlags[name]
+		if !short {
+			key = name
+		}
+		if key == "" {
+			continue
+		}
+		l.assign(key, text, Origin{Source: FromFlag, Place: "--" + name}, plainUnit)
+	}
+}
+
+// shortFlags are the command line's names for keys; home is resolved before all others.
+var shortFlags = map[string]string{
+	"home": "", "addr": "api.addr", "log-level": "log.level", "log-format": "log.format",
+}

@@ -1,0 +1,218 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// settle computes what is not written anywhere: absolute paths and the model's key.
+func (l *loader) settle() {
+	l.settleRoot()
+	l.Tools.Workdir = l.absolute(l.Tools.Workdir)
+	l.Model.APIKeyFile = l.absolute(l.Model.APIKeyFile)
+	for name, lane := range l.Kanban.Lanes {
+		lane.Workdir = l.absolute(lane.Workdir)
+		l.Kanban.Lanes[name] = lane
+	}
+	l.settleModelKey()
+}
+
+// settleRoot puts the boards where the file says, else where the variable says, else into the home. It is the
+// one setting whose variable is weaker than the file: the variable is shared with the Python original.
+func (l *loader) settleRoot() {
+	const key = "kanban.root"
+	if l.Kanban.Root == "" {
+		name, text := rootEnv, l.Environ.Get(rootEnv)
+		if text == "" && l.insideWorker() {
+			name, text = l.workerVariable(rootEnv)
+		}
+		if l.Kanban.Root = text; text != "" {
+			l.Origins[key] = Origin{Source: FromEnv, Place: name}
+		} else {
+			l.Kanban.Root = l.Home
+		}
+	}
+	l.Kanban.Root = l.absolute(l.Kanban.Root)
+	from := l.Origins[key]
+	from.Value = l.Kanban.Root
+	l.Origins[key] = from
+}
+
+// settleModelKey takes the first of the variable, the named variable and the file.
+func (l *loader) settleModelKey() {
+	if key := l.Environ.Get(modelKeyEnv); key != "" {
+		l.Model.APIKey = NewSecret(strings.TrimSpace(key))
+		l.Origins["model.api_key"] = Origin{Value: redacted, Source: FromEnv, Place: modelKeyEnv}
+		return
+	}
+	if name := l.Model.APIKeyEnv; envName.MatchString(name) {
+		if key := l.Environ.Get(name); key != "" {
+			l.Model.APIKey = NewSecret(strings.TrimSpace(key))
+			l.Origins["model.api_key"] = Origin{Value: redacted, Source: FromEnv, Place: name}
+			return
+		}
+		l.Warnings = append(l.Warnings, fmt.Sprintf("model.api_key_env names %s, which is not set: the model is called without a key", name))
+	}
+	if path := l.Model.APIKeyFile; path != "" {
+		l.modelKeyFile(path)
+	}
+}
+
+func (l *loader) modelKeyFile(path string) {
+	text, err := readSmall(path)
+	thing := l.place("model.api_key_file") + ": model.api_key_file " + path
+	switch key := strings.TrimSpace(string(text)); {
+	case err != nil:
+		l.refuse(thing, "cannot be read", "put the key into that file or correct the path", err)
+	case key == "" || strings.ContainsAny(key, " \t\r\n"):
+		l.refuse(thing, "must hold the key and nothing else", "write the key on one line", nil)
+	default:
+		l.Model.APIKey = NewSecret(key)
+		l.Origins["model.api_key"] = Origin{Value: redacted, Source: FromFile, Place: path}
+	}
+}
+
+// place is where the value of a key came from, or the key's file for a default.
+func (l *loader) place(key string) string {
+	if at := l.Origins[key].Place; at != "" {
+		return at
+	}
+	return l.Path
+}
+
+// validate checks every leaf against its tags, whatever source it came from, then the lanes as a whole.
+func (l *loader) validate() {
+	for s := range settings(&l.Config) {
+		if err := check(s); err != nil {
+			l.refuse(l.place(s.key)+": "+s.key, err.Error(), "", nil)
+		}
+	}
+	for _, name := range sortedKeys(reflect.ValueOf(l.Kanban.Lanes)) {
+		l.validateLane(name, l.Kanban.Lanes[name])
+	}
+}
+
+func check(s setting) error {
+	if s.value.CanInt() {
+		return checkBounds(s)
+	}
+	words := leafWords(s.value)
+	for _, word := range words {
+		if err := checkWord(word, s.tag); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func leafWords(v reflect.Value) []string {
+	switch x := v.Interface().(type) {
+	case string:
+		if x != "" {
+			return []string{x}
+		}
+	case []string:
+		return x
+	}
+	return nil
+}
+
+func checkBounds(s setting) error {
+	low, high := int64(0), int64(1)<<53
+	if s.value.Type() == durationType {
+		high = int64(maxDuration)
+	}
+	for name, bound := range map[string]*int64{"min": &low, "max": &high} {
+		if text, ok := s.tag.Lookup(name); ok {
+			limit := reflect.New(s.value.Type()).Elem()
+			if err := parse(limit, text, plainUnit); err != nil {
+				panic(fmt.Sprintf("%s of %s: %v", name, s.key, err))
+			}
+			*bound = limit.Int()
+		}
+	}
+	switch n := s.value.Int(); {
+	case n < 0 && low == 0:
+		return errors.New("must not be negative")
+	case n < low:
+		return fmt.Errorf("must be at least %s", bound(s.value.Type(), low))
+	case n > high:
+		return fmt.Errorf("must be at most %s", bound(s.value.Type(), high))
+	}
+	return nil
+}
+
+func bound(t reflect.Type, n int64) string {
+	if t == durationType {
+		return shortDuration(time.Duration(n))
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+func checkWord(word string, tag reflect.StructTag) error {
+	if allowed := strings.Fields(tag.Get("oneof")); len(allowed) > 0 && !slices.Contains(allowed, word) {
+		err := fmt.Errorf("must be one of %s", strings.Join(allowed, ", "))
+		if guess := nearest(word, allowed); guess != "" {
+			err = fmt.Errorf("%w; did you mean %s?", err, guess)
+		}
+		return err
+	}
+	if strings.ContainsRune(word, 0) {
+		return errors.New("holds a zero byte")
+	}
+	switch tag.Get("kind") {
+	case "url":
+		return checkURL(word)
+	case "origin":
+		return checkOrigin(word)
+	case "hostport":
+		return checkHostPort(word)
+	case "envname":
+		if !envName.MatchString(word) {
+			return errors.New("must be the name of a variable, such as OPENAI_API_KEY, not its value")
+		}
+	}
+	return nil
+}
+
+var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+func checkURL(word string) error {
+	u, err := url.Parse(word)
+	switch {
+	case err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https"):
+		return errors.New("must be a URL such as http://127.0.0.1:11434/v1")
+	case u.User != nil:
+		return errors.New("must not hold a user or password: name the key in model.api_key_file or model.api_key_env")
+	case u.RawQuery != "" || u.Fragment != "":
+		return errors.New("must end with the path: no ? and no #")
+	}
+	return nil
+}
+
+func checkOrigin(word string) error {
+	u, err := url.Parse(word)
+	if err != nil || u.Host == "" || u.Scheme == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
+		return errors.New("must be origins such as https://chat.example.org, without a path")
+	}
+	return nil
+}
+
+func checkHostPort(word string) error {
+	_, port, err := net.SplitHostPort(word)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return errors.New("must be HOST:PORT, such as 127.0.0.1:8642, with a port from 0 to 65535")
+	}
+	return nil
+}
