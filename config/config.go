@@ -20,6 +20,8 @@ type Config struct {
 // Model says which model answers. With no BaseURL the daemon looks for a local server on its usual port and
 // otherwise answers as the offline model.
 type Model struct {
+	// Provider is auto, openai (any compatible server; BaseURL is then needed) or offline (no model is asked).
+	Provider string `yaml:"provider" default:"auto" oneof:"auto openai offline"`
 	// BaseURL of an OpenAI-compatible server, up to and including /v1.
 	BaseURL string `yaml:"base_url" kind:"url"`
 	// Name of the model as the server knows it; empty takes the first that the server lists.

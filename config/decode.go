@@ -39,7 +39,8 @@ func (l *loader) decode(text []byte) {
 	}
 }
 
-// plainText strips the mark that some editors put before UTF-8 and says what else is wrong with the bytes.
+// plainText strips the mark that some editors put before UTF-8, makes line ends one byte, and says what else is
+// wrong with the bytes.
 func plainText(text []byte) (clean []byte, bad string) {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	switch {
@@ -50,7 +51,8 @@ func plainText(text []byte) (clean []byte, bad string) {
 	case !utf8.Valid(text):
 		return nil, "is not UTF-8"
 	}
-	return text, ""
+	// The parser counts a line's end of two bytes as two lines in some places.
+	return bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")), ""
 }
 
 func (l *loader) refuseSyntax(err error) {

@@ -95,6 +95,9 @@ func (l *loader) validate() {
 			l.refuse(l.place(s.key)+": "+s.key, err.Error(), "", nil)
 		}
 	}
+	if l.Model.Provider == "openai" && l.Model.BaseURL == "" {
+		l.refuse(l.place("model.provider")+": model.provider", "is openai, and model.base_url is empty", "name the server in model.base_url, or leave the provider out", nil)
+	}
 	for _, name := range sortedKeys(reflect.ValueOf(l.Kanban.Lanes)) {
 		l.validateLane(name, l.Kanban.Lanes[name])
 	}
