@@ -22,14 +22,11 @@ func looseText(raw json.RawMessage) string {
 	}
 	var b strings.Builder
 	for _, part := range parts {
-		var object struct {
-			Text json.RawMessage `json:"text"`
+		if json.Unmarshal(part, &text) == nil {
+			b.WriteString(text)
+		} else if json.Unmarshal(looseObject(part)["text"], &text) == nil {
+			b.WriteString(text)
 		}
-		if json.Unmarshal(part, &object) == nil && len(object.Text) > 0 {
-			b.WriteString(looseText(object.Text))
-			continue
-		}
-		b.WriteString(looseText(part))
 	}
 	return b.String()
 }

@@ -1,0 +1,234 @@
+package provider
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"strings"
+)
+
+// maxCalls bounds the tool calls of one answer; no model asks for so many, a looping server does.
+const maxCalls = 128
+
+var errGarbage = errors.New("a chunk is no JSON object")
+
+// assembly builds one answer out of chunks. It is a pure state machine: what the sink shall see is returned, not sent.
+type assembly struct {
+	text, reasoning strings.Builder
+	calls           []*callParts
+	finish          string
+	usage           Usage
+	model           string
+}
+
+// callParts is a tool call under construction. index is -1 when the server sent none.
+type callParts struct {
+	index     int64
+	id, name  string
+	arguments strings.Builder
+}
+
+// apply takes one chunk. It returns what is new and whether it was meaningful: text, reasoning or a part of a tool call. An error
+// object inside the stream comes back as *Error.
+func (a *assembly) apply(data []byte) (Delta, bool, error) {
+	top := looseObject(data)
+	if top == nil {
+		return Delta{}, false, errGarbage
+	}
+	if raw, ok := top["error"]; ok && !isNull(raw) || looseText(top["object"]) == "error" {
+		return Delta{}, false, classify(0, nil, data)
+	}
+	if model := looseText(top["model"]); model != "" {
+		a.model = model
+	}
+	a.takeUsage(top["usage"])
+	var delta Delta
+	meaningful := false
+	for _, raw := range looseList(top["choices"]) {
+		choice := looseObject(raw)
+		if index, ok := looseInt(choice["index"]); ok && index != 0 {
+			continue
+		}
+		if reason := looseText(choice["finish_reason"]); reason != "" {
+			a.finish = reason
+			a.takeUsage(choice["usage"])
+		}
+		body := looseObject(choice["delta"])
+		if len(body) == 0 {
+			body = looseObject(choice["message"])
+		}
+		more, err := a.takeDelta(body, &delta)
+		if err != nil {
+			return delta, false, err
+		}
+		meaningful = meaningful || more
+	}
+	return delta, meaningful, nil
+}
+
+// takeDelta adds one delta object. Servers that send reasoning under both of its names send it twice, so the first one counts.
+func (a *assembly) takeDelta(body map[string]json.RawMessage, delta *Delta) (bool, error) {
+	text := looseText(body["content"]) + looseText(body["refusal"])
+	reasoning := looseText(body["reasoning_content"])
+	if reasoning == "" {
+		reasoning = looseText(body["reasoning"])
+	}
+	a.text.WriteString(text)
+	a.reasoning.WriteString(reasoning)
+	delta.Text += text
+	delta.Reasoning += reasoning
+	meaningful := text != "" || reasoning != ""
+	for _, raw := range looseList(body["tool_calls"]) {
+		fragment := looseObject(raw)
+		if fragment == nil {
+			continue
+		}
+		if name := a.takeCall(fragment); name != "" {
+			delta.ToolName = name
+		}
+		if len(a.calls) > maxCalls {
+			return false, errors.New("the answer has more than 128 tool calls")
+		}
+		meaningful = true
+	}
+	return meaningful, nil
+}
+
+// takeCall merges one fragment and returns the call's name when the fragment brought it first.
+func (a *assembly) takeCall(fragment map[string]json.RawMessage) string {
+	function := looseObject(fragment["function"])
+	id, name := looseText(fragment["id"]), looseText(function["name"])
+	arguments := argumentText(function["arguments"])
+	index, hasIndex := looseInt(fragment["index"])
+	if !hasIndex {
+		index = -1
+	}
+	call := a.find(index, id)
+	if call != nil && id == "" && name != "" && strings.TrimSpace(arguments) != "" && call.done() {
+		call = nil // a second call without an id of its own: the first one is whole and this one starts over
+	}
+	if call == nil {
+		call = &callParts{index: index}
+		a.calls = append(a.calls, call)
+	}
+	if call.id == "" {
+		call.id = id
+	}
+	call.arguments.WriteString(arguments)
+	return call.addName(name)
+}
+
+// find gives the call a fragment belongs to. A known id under the same index wins; a new id never joins a call that has one; without
+// an id the latest call of that index goes on, and without both the latest call.
+func (a *assembly) find(index int64, id string) *callParts {
+	for i := len(a.calls) - 1; i >= 0; i-- {
+		call := a.calls[i]
+		sameIndex := index < 0 || call.index < 0 || call.index == index
+		switch {
+		case id != "" && call.id == id && sameIndex:
+			return call
+		case id == "" && (index < 0 || call.index == index):
+			return call
+		case id != "" && call.id == "" && index >= 0 && call.index == index:
+			return call
+		}
+	}
+	return nil
+}
+
+// done reports whether the arguments so far are a whole object.
+func (c *callParts) done() bool { return ToolCall{Arguments: c.arguments.String()}.Complete() }
+
+// addName takes a name that comes whole, in pieces, repeated, or growing.
+func (c *callParts) addName(name string) string {
+	switch {
+	case name == "" || name == c.name:
+		return ""
+	case c.name == "":
+		c.name = name
+		return name
+	case strings.HasPrefix(name, c.name):
+		c.name = name
+	default:
+		c.name += name
+	}
+	return ""
+}
+
+// argumentText reads a piece of the arguments. A server that sends an object instead of its text has sent the whole.
+func argumentText(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	if looseObject(raw) == nil {
+		return ""
+	}
+	var compact bytes.Buffer
+	if json.Compact(&compact, raw) != nil {
+		return ""
+	}
+	return compact.String()
+}
+
+// takeUsage keeps the last usage that says anything; servers that send one with each chunk send running totals.
+func (a *assembly) takeUsage(raw json.RawMessage) {
+	fields := looseObject(raw)
+	if len(fields) == 0 {
+		return
+	}
+	read := func(field string, in map[string]json.RawMessage) int64 {
+		n, _ := looseInt(in[field])
+		return max(n, 0)
+	}
+	usage := Usage{
+		Prompt:     read("prompt_tokens", fields),
+		Completion: read("completion_tokens", fields),
+		Cached:     read("cached_tokens", looseObject(fields["prompt_tokens_details"])),
+		Reasoning:  read("reasoning_tokens", looseObject(fields["completion_tokens_details"])),
+	}
+	if usage.Cached == 0 {
+		usage.Cached = read("prompt_cache_hit_tokens", fields)
+	}
+	usage.Cached = min(usage.Cached, usage.Prompt)
+	if usage != (Usage{}) {
+		a.usage = usage
+	}
+}
+
+// partial is what there is to keep of an answer that broke off: words, never calls.
+func (a *assembly) partial() Response {
+	return Response{Text: a.text.String(), Reasoning: a.reasoning.String(), Usage: a.usage, Model: a.model}
+}
+
+// response is the whole answer. Calls without an id, or with one that is taken, get one of their own, because each result must
+// find its call. Empty arguments of an answer that was not cut off are the empty object: that is how servers write "none".
+func (a *assembly) response() Response {
+	response := a.partial()
+	response.FinishReason = a.finish
+	seen := map[string]bool{}
+	for _, parts := range a.calls {
+		call := ToolCall{ID: parts.id, Name: parts.name, Arguments: parts.arguments.String()}
+		if call.ID == "" || seen[call.ID] {
+			call.ID = "call_" + rand.Text()
+		}
+		if strings.TrimSpace(call.Arguments) == "" && a.finish != "length" {
+			call.Arguments = "{}"
+		}
+		seen[call.ID] = true
+		response.ToolCalls = append(response.ToolCalls, call)
+	}
+	switch {
+	case len(response.ToolCalls) > 0 && a.finish != "length":
+		response.FinishReason = "tool_calls"
+	case a.finish == "":
+		response.FinishReason = "stop"
+	}
+	return response
+}
+
+func isNull(raw json.RawMessage) bool {
+	text := strings.TrimSpace(string(raw))
+	return text == "" || text == "null" || text == "false" || text == `""` || text == "{}"
+}

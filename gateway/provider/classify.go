@@ -1,0 +1,213 @@
+package provider
+
+import (
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// maxMessage bounds how much of a server's words goes into an error.
+const maxMessage = 400
+
+// Wordings, lower case. Servers agree on status codes only in part; these words decide where the code does not.
+var (
+	overflowWords = []string{
+		"maximum context length", "context length exceeded", "context_length_exceeded", "exceeds the context", "exceed the context",
+		"context window", "available context size", "exceed_context_size", "exceeds context size", "prompt is too long", "input is too long",
+		"reduce the length of the messages", "maximum model length", "max_model_len", "input length exceeds", "exceeds the maximum number of tokens",
+		"exceeds maximum context", "larger than the maximum context", "too many tokens", "exceeds the limit of tokens", "input token count",
+		"truncation is disabled", "n_ctx",
+	}
+	overloadWords = []string{"overloaded", "over capacity", "at capacity", "no available capacity", "server busy", "engine is currently", "slots are busy"}
+	billingWords  = []string{
+		"insufficient_quota", "insufficient credits", "insufficient balance", "exceeded your current quota", "billing", "payment required", "out of credits",
+	}
+	missingWords = []string{"model_not_found", "model not found", "does not exist", "no such model", "unknown model", "try pulling it", "is not a valid model", "invalid model"}
+	policyWords  = []string{"content_policy", "content policy", "content management policy", "content_filter", "safety system", "flagged as potentially violating"}
+	rateWords    = []string{"rate limit", "rate_limit", "too many requests"}
+	authWords    = []string{"invalid_api_key", "incorrect api key", "invalid api key", "authentication_error", "unauthorized", "api key not valid"}
+)
+
+// classify turns a failed answer into an Error. status 0 means the error came inside a 200. It is pure; the key is scrubbed by
+// the client.
+func classify(status int, header http.Header, body []byte) *Error {
+	fields := errorFields(body)
+	if status == 0 {
+		status = fields.status
+	}
+	err := &Error{Status: status, Message: fields.message}
+	if err.Message == "" {
+		err.Message = strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status))
+	}
+	words := strings.ToLower(fields.message + " " + fields.code + " " + fields.kind)
+	err.Class = classOf(status, words)
+	err.RetryAfter = retryAfter(header, body, fields.message)
+	if err.Class == Billing && status == 429 && err.RetryAfter > 0 {
+		err.Class = RateLimit // a quota that comes back by itself is a rate
+	}
+	if err.Class == ContextOverflow {
+		err.Limit = contextLimit(body, words)
+	}
+	err.Remedy = remedies[err.Class]
+	return err
+}
+
+// classOf is the table. Money and capacity hide behind 429 and 403, an overflow behind 400, 413 and 500.
+func classOf(status int, words string) Class {
+	has := func(list []string) bool {
+		return slices.ContainsFunc(list, func(word string) bool { return strings.Contains(words, word) })
+	}
+	switch {
+	case status == 402, (status == 429 || status == 403 || status == 0) && has(billingWords):
+		return Billing
+	case status == 429 && has(overloadWords):
+		return Overloaded
+	case status == 429:
+		return RateLimit
+	case status == 401:
+		return Auth
+	case status == 400 && has(authWords):
+		return Auth
+	case status == 403 && has(policyWords):
+		return ContentPolicy
+	case status == 403:
+		return Auth
+	case status == 503, status == 529:
+		return Overloaded
+	case status == 408, status == 504, status == 524:
+		return Timeout
+	case has(overflowWords):
+		return ContextOverflow
+	case status == 413:
+		return PayloadTooLarge
+	case status == 404, (status == 400 || status == 422 || status == 0) && has(missingWords):
+		return ModelNotFound
+	case has(policyWords):
+		return ContentPolicy
+	case status == 0:
+		return classByWords(has)
+	case status >= 500:
+		return ServerError
+	case status >= 300:
+		return FormatError
+	}
+	return Unknown
+}
+
+// classByWords sorts an error that came inside a 200 without a code.
+func classByWords(has func([]string) bool) Class {
+	switch {
+	case has(rateWords):
+		return RateLimit
+	case has(overloadWords):
+		return Overloaded
+	case has(authWords):
+		return Auth
+	}
+	return ServerError
+}
+
+// remedies are what a person can do, one for each class that has one.
+var remedies = map[Class]string{
+	Auth:            "check the API key (model.api_key_env, model.api_key_file or GATEWAYD_MODEL_API_KEY)",
+	Billing:         "the provider wants money or a higher quota; nothing here can change that",
+	RateLimit:       "wait, or ask the provider for a higher limit",
+	Overloaded:      "the server has no room; try again later",
+	Timeout:         "the server is too slow for model.first_token_timeout or model.stall_timeout, or it hangs; look at its log",
+	Transport:       "check that the model server runs and that model.base_url is right",
+	ContextOverflow: "the conversation is longer than the model's window; start a new one or give the server a larger window",
+	PayloadTooLarge: "the request has too many bytes for this server; start a new conversation",
+	ModelNotFound:   "check model.name, and that model.base_url has the path the server wants (most want /v1 at the end)",
+	ContentPolicy:   "the provider refuses this content; say it otherwise or use another model",
+	FormatError:     "this server does not accept the request; see its documentation for what it lacks",
+}
+
+// failure is what an error body says, from whichever place it says it in.
+type failure struct {
+	message, code, kind string
+	status              int
+}
+
+// errorFields reads the envelopes in use: {"error":{...}}, {"error":"..."}, [{"error":...}], {"message":...}, {"detail":...}; else the text
+// itself.
+func errorFields(body []byte) failure {
+	list := looseList(body)
+	if len(list) == 0 {
+		return failure{message: plainMessage(body)}
+	}
+	top := looseObject(list[0])
+	inner := looseObject(top["error"])
+	if inner == nil {
+		inner = top
+	}
+	f := failure{kind: looseText(inner["type"]), code: looseText(inner["code"])}
+	if status, ok := looseInt(inner["code"]); ok && status >= 400 && status < 600 {
+		f.status = int(status)
+	} else if status, ok := looseInt(inner["status"]); ok && status >= 400 && status < 600 {
+		f.status = int(status)
+	}
+	for _, raw := range []json.RawMessage{inner["message"], top["error"], top["message"], top["detail"]} {
+		if f.message = oneLine(looseText(raw)); f.message != "" {
+			return f
+		}
+	}
+	if detail := top["detail"]; len(detail) > 0 {
+		f.message = oneLine(string(detail))
+		return f
+	}
+	f.message = plainMessage(body)
+	return f
+}
+
+// plainMessage is for bodies that are no JSON. A page of HTML says nothing a person wants to read.
+func plainMessage(body []byte) string {
+	text := oneLine(string(body[:min(len(body), 4*maxMessage)]))
+	if lower := strings.ToLower(text); strings.HasPrefix(lower, "<!doctype") || strings.HasPrefix(lower, "<html") {
+		return "it sent a web page instead of an answer"
+	}
+	return text
+}
+
+// oneLine makes a server's words safe to print: one line and no control characters. Its length is cut where the key has been scrubbed.
+func oneLine(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "\uFFFD"))
+	return strings.Join(strings.Fields(text), " ")
+}
+
+// shorten cuts a message at a character's border.
+func shorten(text string) string {
+	if len(text) <= maxMessage {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxMessage], "") + "…"
+}
+
+var limitPattern = regexp.MustCompile(`(?:context length (?:is|of)|context size[^0-9]{0,20}|context window[^0-9]{0,30}|model length (?:is|of)|` +
+	`maximum (?:number of tokens|of)[^0-9]{0,20}|max_model_len[^0-9]{0,5}|n_ctx[^0-9]{0,5}|> ) ?\(?([0-9][0-9,_]{2,})`)
+
+// contextLimit finds the window in an overflow's body: a field where the server has one, else the number after the usual words.
+func contextLimit(body []byte, words string) int {
+	if list := looseList(body); len(list) > 0 {
+		if n, ok := looseInt(looseObject(looseObject(list[0])["error"])["n_ctx"]); ok && n > 0 {
+			return int(n)
+		}
+	}
+	match := limitPattern.FindStringSubmatch(words)
+	if match == nil {
+		return 0
+	}
+	n, err := strconv.Atoi(strings.NewReplacer(",", "", "_", "").Replace(match[1]))
+	if err != nil || n > 100_000_000 {
+		return 0
+	}
+	return n
+}
