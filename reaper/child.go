@@ -1,0 +1,60 @@
+package reaper
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// Child is a plain child process without a keeper: for the demo and for tests, which start the daemon itself and must
+// be able to kill it as a machine would.
+type Child struct {
+	cmd   *exec.Cmd
+	pidfd *os.File
+}
+
+// StartChild starts argv, whose first word is a path or is searched in the PATH of env.
+func StartChild(argv, env []string, dir string, stdout, stderr io.Writer) (*Child, error) {
+	c, err := newCommand(Spec{ID: "child", Argv: argv, Env: env, Dir: dir}, "")
+	if err != nil {
+		return nil, err
+	}
+	pidfd := -1
+	cmd := &exec.Cmd{
+		Path: c.Path, Args: argv, Env: append([]string{}, env...), Dir: c.Dir,
+		Stdout: stdout, Stderr: stderr, SysProcAttr: childAttr(&pidfd),
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, startError(argv[0], programProblem(argv[0], "", err))
+	}
+	return &Child{cmd: cmd, pidfd: pidfdFile(pidfd)}, nil
+}
+
+// PID gives the child's pid. It is for showing, not for signalling.
+func (c *Child) PID() int { return c.cmd.Process.Pid }
+
+// Signal sends sig to the child, through its pidfd. A child that has ended gives os.ErrProcessDone.
+func (c *Child) Signal(sig syscall.Signal) error {
+	err := signalFile(c.pidfd, sig)
+	if errors.Is(err, syscall.ESRCH) || errors.Is(err, os.ErrClosed) {
+		return os.ErrProcessDone
+	}
+	return err
+}
+
+// Wait returns how the child ended: its exit code and 0, or -1 and the signal that killed it. It is to be called
+// once.
+func (c *Child) Wait() (code, signal int, err error) {
+	defer c.pidfd.Close()
+	err = c.cmd.Wait()
+	if _, failed := errors.AsType[*exec.ExitError](err); failed {
+		err = nil
+	}
+	status, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if ok && status.Signaled() {
+		return -1, int(status.Signal()), err
+	}
+	return c.cmd.ProcessState.ExitCode(), 0, err
+}

@@ -1,0 +1,18 @@
+package reaper
+
+import "gatewayd/internal/procfs"
+
+// closeInherited closes what the daemon had itself inherited without close-on-exec (a socket that was handed to it
+// at start, for one): a keeper outlives the daemon and would hold it. What Go opened is never without that mark.
+func closeInherited() {
+	keepFromChildren(controlFD)
+	fds, err := procfs.Inherited()
+	if err != nil {
+		return
+	}
+	for _, fd := range fds {
+		if fd > controlFD {
+			closeFD(fd)
+		}
+	}
+}

@@ -1,0 +1,231 @@
+package reaper
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"gatewayd/internal/problem"
+	"gatewayd/internal/procfs"
+)
+
+// startTime bounds the hand-shake with a keeper on a machine that is very busy; without it a keeper that was
+// stopped by a person would block its caller for good.
+const startTime = 30 * time.Second
+
+// Process is one run: a keeper and the tree below it.
+type Process struct {
+	reaper *Reaper
+	id     string
+	keeper procfs.Identity
+	child  procfs.Identity
+	begun  Record // what is known from the start, for the record of a lost keeper
+
+	pidfd   *os.File
+	mu      sync.Mutex
+	control *os.File // nil for an adopted run
+	decoder *json.Decoder
+
+	output *drain
+	done   chan struct{}
+	record Record // set before done is closed
+}
+
+func newProcess(r *Reaper, id string) *Process {
+	return &Process{reaper: r, id: id, done: make(chan struct{})}
+}
+
+// ID gives the run's id.
+func (p *Process) ID() string { return p.id }
+
+// Child identifies the leader of the tree.
+func (p *Process) Child() procfs.Identity { return p.child }
+
+// Keeper identifies the keeper.
+func (p *Process) Keeper() procfs.Identity { return p.keeper }
+
+// Done is closed when nothing of the tree is left and the record is there.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Record says how the run ended. Before Done is closed it blocks.
+func (p *Process) Record() Record {
+	<-p.done
+	return p.record
+}
+
+// Alive reports that the keeper runs, and so perhaps its tree.
+func (p *Process) Alive() bool {
+	select {
+	case <-p.done:
+		return false
+	default:
+		return p.keeper.Alive()
+	}
+}
+
+// Stop asks the keeper to end the tree: SIGTERM, grace, then SIGKILL until nothing is left. It does not wait and may
+// be called at any time and again; a later call can only shorten the grace. An adopted run is asked by a signal
+// and takes the grace of its own Spec.
+func (p *Process) Stop(grace time.Duration) {
+	select {
+	case <-p.done:
+		return
+	default:
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.control != nil && json.NewEncoder(p.control).Encode(order{Stop: &stop{Grace: grace}}) == nil {
+		return
+	}
+	if err := signalFile(p.pidfd, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) && !errors.Is(err, os.ErrClosed) {
+		p.reaper.log.Warn("keeper could not be asked to stop", "run", p.id, "pid", p.keeper.PID, "err", err)
+	}
+}
+
+// errKeeperDied says that a keeper ended before it answered, for no reason of the command's.
+var errKeeperDied = errors.New("keeper died before it answered")
+
+// hand gives a keeper its command and waits for the answer.
+func (p *Process) hand(ctx context.Context, k *keeperProc, cmd command, output io.Writer) error {
+	p.decoder = json.NewDecoder(k.control)
+	reply, err := p.shake(ctx, k.control, cmd)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		p.abandon(k)
+		return fmt.Errorf("start %s: %w", p.id, context.Cause(ctx))
+	case err != nil:
+		p.abandon(k)
+		return startError(cmd.Argv[0], fmt.Errorf("start %s: %w: %w", p.id, errKeeperDied, err))
+	case reply.Failed != nil:
+		<-k.exited
+		k.close()
+		p.reaper.forgetQuietly(p.id)
+		return startError(cmd.Argv[0], reply.Failed.problem(cmd))
+	}
+	p.keeper, p.child, p.pidfd, p.control = reply.Started.Keeper, reply.Started.Child, k.pidfd, k.control
+	p.begun = Record{ID: p.id, Keeper: p.keeper, Child: p.child, Started: reply.Started.At, Grace: cmd.Grace}
+	p.output = startDrain(k.output, output)
+	go p.watch(k)
+	return nil
+}
+
+func (p *Process) shake(ctx context.Context, control *os.File, cmd command) (answer, error) {
+	_ = control.SetDeadline(time.Now().Add(startTime))
+	stopped := context.AfterFunc(ctx, func() { _ = control.SetDeadline(time.Unix(1, 0)) })
+	defer stopped()
+	if err := json.NewEncoder(control).Encode(order{Command: &cmd}); err != nil {
+		return answer{}, fmt.Errorf("send command: %w", err)
+	}
+	var reply answer
+	if err := p.decoder.Decode(&reply); err != nil {
+		return answer{}, fmt.Errorf("read answer: %w", err)
+	}
+	if !stopped() {
+		return answer{}, context.Cause(ctx)
+	}
+	if reply.Started == nil && reply.Failed == nil {
+		return answer{}, errors.New("unknown answer")
+	}
+	return reply, control.SetDeadline(time.Time{})
+}
+
+// abandon ends a keeper that did not answer in time or at all, with whatever it may have started.
+func (p *Process) abandon(k *keeperProc) {
+	_ = signalFile(k.pidfd, syscall.SIGKILL)
+	<-k.exited
+	p.reaper.sweep(Record{ID: p.id}, 0)
+	k.close()
+	p.reaper.forgetQuietly(p.id)
+}
+
+// problem tells a failed start in the words for people.
+func (f *failed) problem(cmd command) error {
+	err := error(f.Errno)
+	if f.Errno == 0 {
+		err = errors.New(f.Text)
+	}
+	switch f.Step {
+	case "exec":
+		if _, gone := os.Stat(cmd.Dir); gone != nil {
+			return dirProblem(cmd.Dir, gone)
+		}
+		return programProblem(cmd.Argv[0], "", err)
+	case "log":
+		return &problem.Error{
+			Kind: problem.Unavailable, Thing: "log " + cmd.LogPath, What: "cannot be written", Err: err,
+			Fate: "nothing was started", Remedy: "make its directory writable and look for free space",
+		}
+	}
+	return &problem.Error{
+		Kind: problem.Unavailable, Thing: "keeper of " + quote(cmd.ID), What: "could not begin: " + f.Text, Err: err,
+		Fate: "nothing was started", Remedy: "look at " + cmd.Records + " and at the free space there",
+	}
+}
+
+// watch waits for the end and settles what it was.
+func (p *Process) watch(k *keeperProc) {
+	<-k.exited
+	p.record = p.reaper.settle(p.begun, p.lastWords)
+	p.output.finish()
+	p.mu.Lock()
+	p.control = nil
+	k.close()
+	p.mu.Unlock()
+	p.reaper.leave(p)
+	close(p.done)
+}
+
+// lastWords is the record as the keeper told it, for the case that its disk took none.
+func (p *Process) lastWords() (Record, bool) {
+	_ = p.control.SetReadDeadline(time.Now().Add(time.Second))
+	var last answer
+	if err := p.decoder.Decode(&last); err != nil || last.Ended == nil {
+		return Record{}, false
+	}
+	return *last.Ended, true
+}
+
+// settle finds out how a run whose keeper is gone ended. Without a record the keeper was killed: its tree is ended
+// here, and the record is written for it.
+func (r *Reaper) settle(begun Record, lastWords func() (Record, bool)) Record {
+	record, err := r.store.end(begun.ID)
+	if err == nil {
+		return record
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		r.log.Warn("exit record cannot be read", "run", begun.ID, "err", err)
+	}
+	record, ok := lastWords()
+	if !ok {
+		record = r.lost(begun)
+	}
+	if err := r.store.writeEnd(record, true); err != nil {
+		r.log.Error("exit record cannot be written", "run", begun.ID, "err", err)
+	}
+	return record
+}
+
+func (r *Reaper) lost(begun Record) Record {
+	rounds, left := r.sweep(begun, begun.Grace)
+	why := "the keeper was killed; how the program ended is not known"
+	if left > 0 {
+		why += fmt.Sprintf("; %d of its processes could not be ended", left)
+	}
+	record := lostRecord(begun, why)
+	record.Rounds = rounds
+	r.log.Warn("keeper was lost", "run", begun.ID, "pid", begun.Keeper.PID, "rounds", rounds, "left", left)
+	return record
+}
+
+func (r *Reaper) forgetQuietly(id string) {
+	if err := r.store.forget(id); err != nil {
+		r.log.Warn("record of a failed start stays", "run", id, "err", err)
+	}
+}

@@ -1,0 +1,178 @@
+package reaper
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"gatewayd/internal/problem"
+	"gatewayd/internal/procfs"
+)
+
+// Options are what a Reaper needs; the zero value of each but Dir works.
+type Options struct {
+	Dir    string       // where the records are; made if it is missing
+	Exe    string       // the binary that runs keepers; empty means the running one
+	Log    *slog.Logger // nil means silence
+	Spares int          // keepers kept warm by Run; 0 means 1, negative means none
+}
+
+// Reaper starts children and knows how they ended.
+type Reaper struct {
+	store  store
+	exe    string
+	log    *slog.Logger
+	spares int
+
+	// starting is held while a process is forked and entered in known, so that who looks for unknown children
+	// never meets one of ours that is not entered yet.
+	starting sync.Mutex
+	known    map[int]*keeperProc // by pid: running keepers, which only their own goroutines wait for
+	foreign  map[int]bool        // children that this process had before: inherited through exec, never ours to end
+	born     uint64              // when this process started, in ticks
+
+	mu      sync.Mutex
+	live    map[string]*Process
+	pool    []*keeperProc
+	running bool
+	refill  chan struct{}
+	aging   map[procfs.Identity]sighting
+}
+
+// New makes a Reaper and makes this process a subreaper, so that the orphans of a killed keeper come to it.
+func New(o Options) (*Reaper, error) {
+	if err := checkKernel(); err != nil {
+		return nil, &problem.Error{
+			Kind: problem.Unavailable, Thing: "the kernel", What: "cannot name a process safely (pidfd)", Err: err,
+			Fate: "nothing was started", Remedy: "run on Linux 5.4 or newer",
+		}
+	}
+	dir, err := filepath.Abs(o.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("resolve records: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make records: %w", err)
+	}
+	if err := becomeSubreaper(); err != nil {
+		return nil, err
+	}
+	log := o.Log
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	r := &Reaper{
+		store: store{dir: dir}, exe: cmp.Or(o.Exe, selfExe), log: log, spares: max(cmp.Or(o.Spares, 1), 0),
+		known: map[int]*keeperProc{}, foreign: map[int]bool{}, live: map[string]*Process{},
+		refill: make(chan struct{}, 1), aging: map[procfs.Identity]sighting{},
+	}
+	return r, r.takeStock()
+}
+
+// takeStock notes who was a child of this process before it started any.
+func (r *Reaper) takeStock() error {
+	self, err := procfs.Self()
+	if err != nil {
+		return fmt.Errorf("identify daemon: %w", err)
+	}
+	children, err := procfs.Children(self.PID)
+	if err != nil {
+		return fmt.Errorf("list inherited children: %w", err)
+	}
+	r.born = self.Start
+	for _, pid := range children {
+		r.foreign[pid] = true
+	}
+	return nil
+}
+
+// ErrNoRecord says that no run of this id is known.
+var ErrNoRecord = errors.New("no record of this run")
+
+// Records gives every run that was not forgotten, in no particular order: how it ended, or, with a zero Ended, how
+// it was started. A file that cannot be read is told in the error, beside all others.
+func (r *Reaper) Records() ([]Record, error) { return r.store.list() }
+
+// Forget removes the record of a run that is accounted for. A run that goes on is not forgotten.
+func (r *Reaper) Forget(id string) error {
+	if err := checkID(id); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	p := r.live[id]
+	r.mu.Unlock()
+	if p != nil {
+		return &problem.Error{Kind: problem.Conflict, Thing: "run " + quote(id), What: "has not ended", Fate: "its record was kept"}
+	}
+	return r.store.forget(id)
+}
+
+// Start returns when the child runs, or with a *StartError when it cannot. The context bounds the start alone; when
+// it ends during the start, what was started is ended again.
+func (r *Reaper) Start(ctx context.Context, spec Spec) (*Process, error) {
+	cmd, err := newCommand(spec, r.store.dir)
+	if err != nil {
+		return nil, err
+	}
+	return r.start(ctx, cmd, spec)
+}
+
+func (r *Reaper) start(ctx context.Context, cmd command, spec Spec) (*Process, error) {
+	p := newProcess(r, cmd.ID)
+	if err := r.enter(p); err != nil {
+		return nil, err
+	}
+	err := r.begin(ctx, p, cmd, spec)
+	if err != nil {
+		r.leave(p)
+		return nil, err
+	}
+	return p, nil
+}
+
+// enter takes the id, which belongs to one run until it is forgotten.
+func (r *Reaper) enter(p *Process) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.live[p.id] != nil || r.store.known(p.id) {
+		return &problem.Error{
+			Kind: problem.Conflict, Thing: "run " + quote(p.id), What: "exists already", Fate: "nothing was started",
+			Remedy: "use an id once, or forget its record first",
+		}
+	}
+	r.live[p.id] = p
+	return nil
+}
+
+func (r *Reaper) leave(p *Process) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.live[p.id] == p {
+		delete(r.live, p.id)
+	}
+}
+
+// begin hands the command to the warm spare, else to a keeper started for it. A spare that died while it waited
+// costs one more try; nothing of the first one is left by then.
+func (r *Reaper) begin(ctx context.Context, p *Process, cmd command, spec Spec) error {
+	if spare := r.takeSpare(); spare != nil {
+		err := p.hand(ctx, spare, cmd, spec.Output)
+		if !errors.Is(err, errKeeperDied) {
+			return err
+		}
+		r.log.Warn("spare keeper had died", "pid", spare.pid, "run", cmd.ID)
+	}
+	keeper, err := r.launch()
+	if err != nil {
+		return startError(cmd.Argv[0], &problem.Error{
+			Kind: problem.Unavailable, Thing: "keeper of " + quote(cmd.ID), What: "could not be started", Err: err,
+			Fate: "nothing was started", Remedy: "look at the limits of processes and memory",
+		})
+	}
+	return p.hand(ctx, keeper, cmd, spec.Output)
+}

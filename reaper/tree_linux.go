@@ -1,0 +1,67 @@
+package reaper
+
+import (
+	"os"
+	"syscall"
+
+	"gatewayd/internal/procfs"
+)
+
+// descendants gives everything below the roots that still runs, parents before children. A tree that forks while
+// it is looked at may hide a process once; whoever ends a tree looks again until nothing is left.
+func descendants(all []procfs.Stat, roots ...int) []procfs.Stat {
+	children := make(map[int][]procfs.Stat, len(all))
+	for _, stat := range all {
+		children[stat.PPID] = append(children[stat.PPID], stat)
+	}
+	var found []procfs.Stat
+	seen := make(map[int]bool, len(roots))
+	for queue := roots; len(queue) > 0; queue = queue[1:] {
+		if seen[queue[0]] {
+			continue
+		}
+		seen[queue[0]] = true
+		for _, stat := range children[queue[0]] {
+			queue = append(queue, stat.PID)
+			if !stat.Dead() {
+				found = append(found, stat)
+			}
+		}
+	}
+	return found
+}
+
+// signalTree sends sig to every process below this one.
+func signalTree(sig syscall.Signal) {
+	all, err := procfs.Processes()
+	if err != nil {
+		return
+	}
+	for _, fd := range signalAll(descendants(all, os.Getpid()), sig) {
+		closeFD(fd)
+	}
+}
+
+// signalAll signals each of the processes, if it still is the one that was seen, and gives their pidfds, for the
+// caller to wait on and to close. SIGKILL goes to whole groups: a chain of processes that each fork a successor
+// and exit is always one step ahead of who signals them one by one, and is caught as a group in one step.
+func signalAll(targets []procfs.Stat, sig syscall.Signal) []int {
+	fds := make([]int, 0, len(targets))
+	own := syscall.Getpgrp()
+	for _, target := range targets {
+		fd, err := openVerified(target.PID, target.Start)
+		if err != nil {
+			continue
+		}
+		fds = append(fds, fd)
+		if sig == syscall.SIGKILL && target.PGID != own {
+			_ = signalGroup(fd, sig)
+			continue
+		}
+		_ = signalPidfd(fd, sig)
+		if sig == syscall.SIGTERM {
+			_ = signalPidfd(fd, syscall.SIGCONT) // a stopped process takes its SIGTERM only when it goes on
+		}
+	}
+	return fds
+}
