@@ -1,0 +1,4 @@
+package sqlite
+
+// childMain runs the test binary as another process when the environment says so.
+func childMain() bool { return false }

@@ -1,0 +1,22 @@
+// Package sqlite is the only door to SQLite. It owns every connection the process has, and with them the rules
+// that keep an acknowledged row: one writer connection owned by one goroutine, group commit with a savepoint per
+// operation, synchronous=FULL asserted by reading it back, the journal decision, the identity of the file and its
+// sidecars, and what happens when memory under a mapping goes away.
+//
+// A File is one database on disk. It promises:
+//
+//   - Write returns nil only when the operation is durable. An operation that failed left nothing behind and did
+//     not cost its neighbours in the same transaction anything.
+//   - Nothing is created, truncated, converted or renamed unless Options.Create said so and nothing was there. An
+//     on-disk WAL database is never switched to another journal.
+//   - A file that was replaced or whose WAL was unlinked is noticed before the next transaction, is never written
+//     again through this handle, and is not checkpointed when the handle closes.
+//   - A truncated -shm or an out-of-memory inside SQLite costs the connection, not the process.
+//
+// Connections are closed without a checkpoint (SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE) and checkpoints are run
+// explicitly: closing a last connection otherwise deletes the -wal by path, under the feet of peers whose locks
+// were lost. So -wal and -shm stay on disk after a stop, and that is normal.
+//
+// The library's locks are OFD locks: opening and closing one of the three files elsewhere in the process does not
+// cancel them. Never build with the tags sqlite3_flock or sqlite3_dotlk, whose locks stock SQLite cannot see.
+package sqlite

@@ -1,0 +1,114 @@
+package sqlite
+
+import (
+	"errors"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// fault is a panic that says something about memory, not about our code: a mapping that lost its file, or
+// SQLite out of memory.
+type fault struct{ cause error }
+
+func (e *fault) Error() string { return "memory fault inside SQLite: " + e.cause.Error() }
+func (e *fault) Unwrap() error { return e.cause }
+
+func isFault(err error) bool {
+	_, ok := errors.AsType[*fault](err)
+	return ok
+}
+
+// asFault tells a fault from a bug. A mapped fault has an address; a nil dereference in our own code has the same
+// text and none. The library panics with errors of its own for out-of-memory and with the errno of mmap.
+func asFault(recovered any) *fault {
+	err, ok := recovered.(error)
+	if !ok {
+		return nil
+	}
+	if _, mapped := err.(interface{ Addr() uintptr }); mapped {
+		if _, ok := err.(runtime.Error); ok {
+			return &fault{&classified{class: IO, err: err}}
+		}
+	}
+	if _, ok := err.(syscall.Errno); ok || err.Error() == "sqlite3: out of memory" {
+		return &fault{&classified{class: NoSpace, err: err}}
+	}
+	return nil
+}
+
+// guard runs what touches a connection. Faults become errors; every other panic goes on. SetPanicOnFault is per
+// goroutine, so each goroutine that touches a connection comes through here.
+func guard(fn func() error) (err error) {
+	old := debug.SetPanicOnFault(true)
+	defer func() {
+		r := recover()
+		debug.SetPanicOnFault(old)
+		if r == nil {
+			return
+		}
+		f := asFault(r)
+		if f == nil {
+			panic(r)
+		}
+		err = f
+	}()
+	return fn()
+}
+
+// The library cannot free a connection whose close is refused: 256 MB of address space stay reserved and one
+// open file description each. A few an hour are an incident; more is a loop.
+const (
+	lostPerHour = 3
+	lostWindow  = time.Hour
+)
+
+// losses counts the connections of one File that could not be freed.
+type losses struct {
+	mu sync.Mutex
+	at []time.Time
+}
+
+func (l *losses) add() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.at = append(l.recent(), time.Now())
+	return len(l.at)
+}
+
+func (l *losses) tooMany() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.at = l.recent()
+	return len(l.at) > lostPerHour
+}
+
+func (l *losses) recent() []time.Time {
+	return slices.DeleteFunc(l.at, func(t time.Time) bool { return time.Since(t) > lostWindow })
+}
+
+// bury ends a connection whose memory faulted. The statements are finalized first, or close answers BUSY; where
+// close is refused all the same, the locks on the -shm are dropped by its descriptor, because the mapping keeps
+// the open file description alive and with it the write lock, for every process until this one ends.
+func (f *File) bury(c *Conn, cause error) {
+	f.forget(c)
+	f.log.Error("database connection lost to a memory fault", "path", f.path, "err", cause)
+	for _, s := range slices.Collect(c.db.Stmts()) {
+		guard(s.Close)
+	}
+	err := guard(c.db.Close)
+	if err == nil {
+		return
+	}
+	n := f.lost.add()
+	f.log.Error("database connection cannot be freed", "path", f.path, "lost", n, "err", err)
+	guard(c.unlockShm)
+	for _, file := range []interface{ Close() error }{c.wal, c.main} {
+		if file != nil {
+			guard(file.Close)
+		}
+	}
+}

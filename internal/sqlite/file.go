@@ -1,0 +1,183 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gatewayd/internal/procfs"
+)
+
+// Patience by what is written: how long a write waits for a lock that another process holds, outside of any
+// transaction.
+const (
+	Transcript = 60 * time.Second       // what was said, and board rows: losing one is losing a user's data
+	Ordinary   = 20 * time.Second       // everything else
+	Activity   = 500 * time.Millisecond // last-seen stamps, which may be dropped
+)
+
+// Options say what is opened and how.
+type Options struct {
+	Path  string
+	Label string // for logs and people: "state.db", "board default"
+
+	Create  bool // false: a missing file is an error and nothing is created
+	Journal JournalConfig
+
+	// AutoCheckpoint is SQLite's own checkpoint in pages, run inside the COMMIT that passes it. 0 lets the writer
+	// checkpoint after it has answered.
+	AutoCheckpoint   int
+	SecureDelete     bool
+	CellSizeCheck    bool
+	JournalSizeLimit int64 // bytes the -wal is cut to when it restarts; 0 leaves it alone
+
+	// Patience of writes that name none; 0 is Ordinary, negative tries once.
+	Patience time.Duration
+
+	Stale   func(*Conn) (bool, error) // does the schema need work? reads only
+	Migrate func(*Tx) error           // brings it up to date, in one immediate transaction
+
+	// TornCheck compares the file's length with its header after each commit.
+	TornCheck bool
+
+	Log *slog.Logger
+
+	seams seams
+}
+
+// seams are the points where a disk can fail and a test makes it.
+type seams struct {
+	mount    func(dir string) string // file system type
+	full     func(dir string) bool   // no space left
+	fileSize func(size func() (int64, error)) (int64, error)
+	disk     func(disk) disk                 // the journal decision's view
+	commit   func(commit func() error) error // around COMMIT
+	opened   func(*Conn, role)               // after a connection was settled
+}
+
+func (s *seams) fill() {
+	if s.mount == nil {
+		s.mount = func(dir string) string {
+			m, _ := procfs.MountOf(dir) // a table that cannot be read says nothing against WAL
+			return m.FSType
+		}
+	}
+	if s.full == nil {
+		s.full = diskFull
+	}
+	if s.fileSize == nil {
+		s.fileSize = func(size func() (int64, error)) (int64, error) { return size() }
+	}
+	if s.disk == nil {
+		s.disk = func(d disk) disk { return d }
+	}
+	if s.commit == nil {
+		s.commit = func(commit func() error) error { return commit() }
+	}
+	if s.opened == nil {
+		s.opened = func(*Conn, role) {}
+	}
+}
+
+// File is one open database. It is safe for concurrent use.
+type File struct {
+	opts    Options
+	path    string
+	log     *slog.Logger
+	journal Journal
+	ident   identity
+	page    int64 // page size in bytes
+
+	writer  *writer
+	readers *readers // nil where reads go through the writer
+	watch   watch
+
+	stuck  atomic.Pointer[halt] // replaced, or the WAL lost
+	damage atomic.Pointer[halt] // structural corruption
+	lost   losses
+
+	closing sync.Mutex // one Close at a time; a failed one can be tried again
+	closed  bool
+}
+
+// Path gives the resolved path.
+func (f *File) Path() string { return f.path }
+
+// Journal says which journal mode the database is in and why.
+func (f *File) Journal() Journal { return f.journal }
+
+// DropIdle closes the readers that nobody uses.
+func (f *File) DropIdle() {
+	if f.readers != nil {
+		f.readers.dropIdle(0)
+	}
+}
+
+// Write runs an operation in a transaction and returns nil only when it is durable. It waits for its place among
+// other writes and for locks of other processes within the operation's patience, and never past ctx while the
+// operation has not begun; once it has begun, the answer is waited for. An error means that nothing of it was
+// stored, unless IsCommitted says otherwise or the message says that its fate is unknown.
+func (f *File) Write(ctx context.Context, op Op) error {
+	return f.writer.submit(ctx, &request{op: op, deadline: f.deadline(ctx, op.Patience)})
+}
+
+// Read runs fn in one read transaction: everything it reads is of one moment. It may be run again from the start
+// when the disk fails before the first row was handed out. fn must not call Read or Write of the same File.
+func (f *File) Read(ctx context.Context, fn func(*Conn) error) error {
+	if f.readers == nil {
+		return f.readOnWriter(ctx, fn)
+	}
+	err := f.readers.read(ctx, fn)
+	if errors.Is(err, errNoReader) {
+		return f.readOnWriter(ctx, fn)
+	}
+	return err
+}
+
+func (f *File) readOnWriter(ctx context.Context, fn func(*Conn) error) error {
+	return f.writer.submit(ctx, &request{
+		op:       Op{Label: "read"},
+		visit:    func(c *Conn) error { return c.inRead(ctx, fn) },
+		deadline: f.deadline(ctx, 0),
+	})
+}
+
+func (f *File) deadline(ctx context.Context, patience time.Duration) time.Time {
+	if patience == 0 {
+		patience = f.opts.Patience
+	}
+	if patience == 0 {
+		patience = Ordinary
+	}
+	at := time.Now().Add(max(patience, 0))
+	if limit, ok := ctx.Deadline(); ok && limit.Before(at) {
+		return limit
+	}
+	return at
+}
+
+// Close waits for the reads and writes that were accepted, checkpoints a healthy database without waiting for
+// anybody, and closes the connections: readers first, because one that stays open pins the WAL. An error means
+// that something is still open; Close can be called again.
+func (f *File) Close() error {
+	f.closing.Lock()
+	defer f.closing.Unlock()
+	if f.closed {
+		return nil
+	}
+	if f.readers != nil {
+		if err := f.readers.close(); err != nil {
+			return fmt.Errorf("close %s: %w", f.thing(), err)
+		}
+	}
+	f.watch.close(f)
+	if err := f.writer.close(); err != nil {
+		return fmt.Errorf("close %s: %w", f.thing(), err)
+	}
+	f.closed = true
+	return nil
+}

@@ -1,0 +1,175 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gatewayd/internal/problem"
+)
+
+const (
+	headerSize = 100
+	magic      = "SQLite format 3\x00"
+)
+
+// The bytes of the header that are read raw.
+const (
+	headerPageSize  = 16 // big endian, 1 means 65536
+	headerWriteVer  = 18 // 1 rollback, 2 WAL
+	headerReadVer   = 19
+	headerPageCount = 28 // big endian
+)
+
+// resolve gives the path without symbolic links, so that all names of one file are one file. The file itself may
+// be missing.
+func resolve(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	full, err := filepath.EvalSymlinks(abs)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return full, err
+	}
+	dir, err := filepath.EvalSymlinks(filepath.Dir(abs))
+	if errors.Is(err, fs.ErrNotExist) {
+		return abs, nil
+	}
+	return filepath.Join(dir, filepath.Base(abs)), err
+}
+
+// preflight looks at what lies at the path before SQLite may touch it, and creates the file where that was asked
+// for and nothing is there. An existing file is never changed.
+//
+// The -wal is looked for first: SQLite writes the first page of a new database before it creates the -wal, so a
+// -wal seen before an empty main file is a loss, not a race with another opener.
+func (f *File) preflight() error {
+	_, walErr := os.Lstat(f.path + "-wal")
+	info, err := os.Stat(f.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return f.preflightMissing(walErr == nil)
+	case err != nil:
+		return f.refuse(ReadOnly, problem.Denied, "cannot be looked at", "check the permissions of its directory", err)
+	case info.IsDir():
+		return f.refuse(NotADatabase, problem.Damaged, "is a directory, not a database", "move it away", nil)
+	case !info.Mode().IsRegular():
+		return f.refuse(NotADatabase, problem.Damaged, "is not a regular file ("+info.Mode().Type().String()+")", "move it away", nil)
+	case info.Size() == 0:
+		return f.preflightEmpty(walErr == nil)
+	}
+	return f.preflightHeader()
+}
+
+func (f *File) preflightMissing(walThere bool) error {
+	if !f.opts.Create {
+		return f.refuse(Missing, problem.NotFound, "does not exist", "create it first", fs.ErrNotExist)
+	}
+	if walThere {
+		return f.refuse(Corrupt, problem.Damaged, "is gone, but its -wal is still there and may hold rows",
+			"put the database back beside it, or move the -wal away too", nil)
+	}
+	if err := os.MkdirAll(f.dir(), 0o700); err != nil {
+		return f.refuse(ReadOnly, problem.Denied, "cannot be created", "check the permissions of its directory", err)
+	}
+	file, err := os.OpenFile(f.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil // another opener was first; SQLite's locks settle the rest
+	}
+	if err != nil {
+		return f.refuse(ReadOnly, problem.Denied, "cannot be created", "check the permissions of its directory", err)
+	}
+	return file.Close()
+}
+
+// preflightEmpty: zero length counts as new only when nothing beside it says that it once held something.
+func (f *File) preflightEmpty(walThere bool) error {
+	if walThere {
+		return f.refuse(Corrupt, problem.Damaged, "is empty, but its -wal is still there and may hold rows",
+			"put a backup back, or move both files away", nil)
+	}
+	beside, err := f.traces()
+	if err != nil {
+		return f.refuse(IO, problem.Unavailable, "has a directory that cannot be listed", "check its permissions", err)
+	}
+	if len(beside) > 0 {
+		return f.refuse(Corrupt, problem.Damaged, "is empty, but "+beside[0]+" beside it says that it once was not",
+			"put a backup back, or move the empty file away", nil)
+	}
+	if !f.opts.Create {
+		return f.refuse(Missing, problem.NotFound, "is empty", "create it first", nil)
+	}
+	return nil
+}
+
+// traces lists what backups, forensic copies and records lie beside the database.
+func (f *File) traces() ([]string, error) {
+	entries, err := os.ReadDir(f.dir())
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	prefix := filepath.Base(f.path) + "."
+	for _, e := range entries {
+		rest, ok := strings.CutPrefix(e.Name(), prefix)
+		if ok && slices.ContainsFunc(traceWords, func(w string) bool { return strings.Contains(rest, w) }) {
+			found = append(found, e.Name())
+		}
+	}
+	return found, nil
+}
+
+// traceWords are what the names of copies have in common: kanban.db.corrupt.<sha>.bak, state.db.retired-wal-…,
+// state.db.zeroed-….bak, state.db.backup-….
+var traceWords = []string{"bak", "backup", "corrupt", "retired-wal", "zeroed", "notadb", "record"}
+
+// preflightHeader reads the first bytes. The extra open and close is harmless: our locks are OFD locks.
+func (f *File) preflightHeader() error {
+	file, err := os.Open(f.path)
+	if err != nil {
+		return f.refuse(ReadOnly, problem.Denied, "cannot be read", "check owner and permissions", err)
+	}
+	defer file.Close()
+	head := make([]byte, headerSize)
+	n, err := io.ReadFull(file, head)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return f.refuse(IO, problem.Unavailable, "cannot be read", "see the kernel log for the disk", err)
+	}
+	head = head[:n]
+	if !strings.HasPrefix(string(head), magic) {
+		return f.refuse(NotADatabase, problem.Damaged,
+			fmt.Sprintf("cannot be opened: file is not a database: invalid SQLite header %q%s", head[:min(n, 16)], tlsHint(head)),
+			"move it away, or put the right file back", nil)
+	}
+	return nil
+}
+
+// tlsHint names the one incident that is easy to recognise: a recycled descriptor number once made a program
+// write its network traffic into the database.
+func tlsHint(head []byte) string {
+	for _, at := range []int{0, 5} {
+		if len(head) > at+2 && head[at] >= 0x14 && head[at] <= 0x17 && head[at+1] == 3 && head[at+2] <= 4 {
+			return " (this looks like a TLS record: some program wrote network traffic into the file)"
+		}
+	}
+	return ""
+}
+
+// refuse is the one shape of a file that is not opened: it names the thing and leaves it alone.
+func (f *File) refuse(class Class, kind problem.Kind, what, remedy string, cause error) error {
+	if cause == nil {
+		cause = errors.New(string(class))
+	}
+	return &problem.Error{
+		Kind: kind, Thing: f.thing(), What: what, Fate: "it was left as it is", Remedy: remedy,
+		Err: &classified{class: class, err: cause},
+	}
+}
+
+func (f *File) dir() string { return filepath.Dir(f.path) }

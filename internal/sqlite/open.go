@@ -1,0 +1,158 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+
+	"gatewayd/internal/problem"
+)
+
+// Open opens a database, or creates it where Options.Create says so and nothing is there. A steady-state open
+// writes nothing to the database. Errors name the file, leave it as it is, and say what to do.
+func Open(ctx context.Context, opts Options) (*File, error) {
+	f, err := newFile(opts)
+	if err != nil {
+		return nil, err
+	}
+	c, err := f.openWriter(ctx)
+	if err != nil {
+		return nil, f.explain(err, "it was left as it is")
+	}
+	f.writer.conn = c
+	f.watch.hold(c)
+	if f.readable(c) {
+		f.readers = newReaders(f)
+	}
+	go f.writer.run()
+	return f, nil
+}
+
+func newFile(opts Options) (*File, error) {
+	opts.seams.fill()
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	path, err := resolve(opts.Path)
+	if err != nil {
+		return nil, &problem.Error{
+			Kind: problem.Denied, Thing: thingOf(opts.Label, opts.Path), What: "cannot be reached",
+			Fate: "it was left as it is", Remedy: "check the permissions of its directory", Err: err,
+		}
+	}
+	f := &File{opts: opts, path: path, log: opts.Log}
+	f.writer = newWriter(f)
+	return f, nil
+}
+
+// openWriter opens the writer connection, as often as patience allows while others hold the locks.
+func (f *File) openWriter(ctx context.Context) (*Conn, error) {
+	deadline := f.deadline(ctx, 0)
+	for wait := newBackoff(); ; {
+		var c *Conn
+		err := guard(func() (err error) {
+			c, err = f.tryOpen(ctx)
+			return err
+		})
+		if err == nil {
+			return c, nil
+		}
+		if ClassOf(err) != Busy || !wait.pause(ctx, deadline) {
+			return nil, err
+		}
+	}
+}
+
+func (f *File) tryOpen(ctx context.Context) (*Conn, error) {
+	if err := f.preflight(); err != nil {
+		return nil, err
+	}
+	c, err := f.dial()
+	if err != nil {
+		return nil, err
+	}
+	if err := guard(func() error { return f.begin(ctx, c) }); err != nil {
+		f.drop(c)
+		return nil, err
+	}
+	return c, nil
+}
+
+// begin turns a dialled connection into the writer of this File.
+func (f *File) begin(ctx context.Context, c *Conn) error {
+	view := f.opts.seams.disk(liveDisk{ctx, c, f})
+	d := decider{disk: view, config: f.opts.Journal, log: f.log.With("path", f.path)}
+	journal, err := d.decide()
+	if err != nil {
+		return err
+	}
+	f.journal = journal
+	if err := f.settle(c, roleWriter); err != nil {
+		return err
+	}
+	size, err := c.pragma("page_size")
+	if err != nil {
+		return fmt.Errorf("read page size: %w", err)
+	}
+	if f.page, err = strconv.ParseInt(size, 10, 64); err != nil {
+		return fmt.Errorf("read page size: %w", err)
+	}
+	if f.ident, err = c.identify(); err != nil {
+		return err
+	}
+	if err := f.checkIdentity(); err != nil {
+		return err
+	}
+	f.alignModes()
+	return f.migrate(c)
+}
+
+// readable reports whether readers of their own may be opened: only when the database really is in WAL, by its
+// mode and by its header. An assumed mode is not enough.
+func (f *File) readable(c *Conn) bool {
+	if f.journal.Mode != "wal" || f.journal.assumed || c.main == nil {
+		return false
+	}
+	head, err := readHeader(c.main)
+	return err == nil && head[headerWriteVer] == 2 && head[headerReadVer] == 2
+}
+
+// migrate asks whether the schema needs work and does it in one immediate transaction, asking again inside:
+// another process may have been faster.
+func (f *File) migrate(c *Conn) error {
+	if f.opts.Stale == nil {
+		return nil
+	}
+	var stale bool
+	err := c.inRead(context.Background(), func(c *Conn) (err error) {
+		stale, err = f.opts.Stale(c)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("check schema: %w", err)
+	}
+	if !stale || f.opts.Migrate == nil {
+		return nil
+	}
+	if err := c.control(sqlBegin); err != nil {
+		return fmt.Errorf("migrate schema: %w", err)
+	}
+	err = f.migrateInside(c)
+	if err == nil {
+		err = c.control(sqlCommit)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("migrate schema: %w", err), c.rollback())
+	}
+	return nil
+}
+
+func (f *File) migrateInside(c *Conn) error {
+	stale, err := f.opts.Stale(c)
+	if err != nil || !stale {
+		return err
+	}
+	return f.opts.Migrate(&Tx{c})
+}

@@ -1,0 +1,90 @@
+package sqlite
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// busyTimeout is how long SQLite itself waits for a lock. The rest of a caller's patience is spent outside the
+// transaction, where the wait can end with the caller's context.
+const busyTimeout = time.Second
+
+// role says what a connection is for.
+type role int
+
+const (
+	roleWriter  role = iota
+	roleReader       // query_only
+	roleWatcher      // data_version of a DELETE database; must never wait for a lock
+)
+
+// setting is one pragma, set and read back on every connection. The library's defaults differ from stock SQLite
+// (synchronous=NORMAL in WAL, busy_timeout=0), so none is left to chance.
+type setting struct {
+	name  string
+	value int64
+}
+
+func (f *File) settings(r role) []setting {
+	limit := f.opts.JournalSizeLimit
+	if limit == 0 {
+		limit = -1
+	}
+	timeout := busyTimeout.Milliseconds()
+	if r == roleWatcher {
+		timeout = 0
+	}
+	return []setting{
+		{"busy_timeout", timeout},
+		{"synchronous", 2}, // FULL: acknowledged means it survives a power cut
+		{"foreign_keys", 1},
+		{"trusted_schema", 0},
+		{"recursive_triggers", 0},
+		{"secure_delete", flag(f.opts.SecureDelete)},
+		{"cell_size_check", flag(f.opts.CellSizeCheck)},
+		{"wal_autocheckpoint", int64(f.opts.AutoCheckpoint)},
+		{"journal_size_limit", limit},
+		{"cache_size", -2000},
+		{"mmap_size", 0}, // a mapped main file would fault when a stranger truncates it
+		{"temp_store", 0},
+		{"query_only", flag(r != roleWriter)},
+	}
+}
+
+func flag(on bool) int64 {
+	if on {
+		return 1
+	}
+	return 0
+}
+
+func (c *Conn) apply(settings []setting) error {
+	for _, s := range settings {
+		if _, err := c.pragma(s.name + "=" + strconv.FormatInt(s.value, 10)); err != nil {
+			return fmt.Errorf("set pragma %s: %w", s.name, err)
+		}
+		got, err := c.pragma(s.name)
+		if err != nil {
+			return fmt.Errorf("read pragma %s back: %w", s.name, err)
+		}
+		if got != strconv.FormatInt(s.value, 10) {
+			return fmt.Errorf("set pragma %s: wanted %d, SQLite says %q", s.name, s.value, got)
+		}
+	}
+	return nil
+}
+
+// pragma runs one pragma and gives the first column of its first row, "" without one.
+func (c *Conn) pragma(text string) (string, error) {
+	s, _, err := c.db.Prepare("PRAGMA " + text)
+	if err != nil {
+		return "", err
+	}
+	defer s.Close()
+	var value string
+	if s.Step() {
+		value = s.ColumnText(0)
+	}
+	return value, s.Err()
+}
