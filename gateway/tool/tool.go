@@ -14,7 +14,7 @@ type Tool interface {
 	Spec() provider.ToolSpec
 	// ReadOnly says that a call with these arguments has no effect, so that it may be dropped or repeated.
 	ReadOnly(args json.RawMessage) bool
-	// Run does it. It returns soon after ctx ends, and its Result then says so.
+	// Run does it. It returns soon after ctx ends, and its Result then says so. Only Set calls it.
 	Run(ctx context.Context, call Call) Result
 }
 
@@ -38,7 +38,7 @@ const (
 	EffectUnknown Effect = "unknown" // it was cut short; nobody knows how far it came
 )
 
-// Result is what the model reads. Content is bounded by Set.
+// Result is what the model reads. Set bounds Content; an empty Effect counts as unknown.
 type Result struct {
 	Content     string
 	Err         bool
@@ -59,9 +59,3 @@ const (
 	Deny  Mode = "deny"
 	Allow Mode = "allow"
 )
-
-// Set is the tools of a gateway, in a fixed order.
-type Set struct{ tools []Tool }
-
-// NewSet sorts the tools by name. Two tools of one name are a bug of the caller and panic.
-func NewSet(tools ...Tool) *Set { return &Set{tools: tools} }

@@ -1,0 +1,138 @@
+package tool
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"gatewayd/gateway/provider"
+)
+
+// MaxResult bounds what one call may answer, in bytes; a tool's own bound is usually lower.
+const MaxResult = 100_000
+
+// Set is the tools of a gateway, in a fixed order. It never changes, so the bytes of a request's tool list do not either.
+type Set struct {
+	tools []Tool
+	names []string
+	specs []provider.ToolSpec
+}
+
+// NewSet sorts the tools by name. Two tools of one name are a bug of the caller and panic.
+func NewSet(tools ...Tool) *Set {
+	s := &Set{tools: slices.Clone(tools)}
+	slices.SortFunc(s.tools, func(a, b Tool) int { return cmp.Compare(a.Spec().Name, b.Spec().Name) })
+	for i, t := range s.tools {
+		spec := t.Spec()
+		if i > 0 && s.names[i-1] == spec.Name {
+			panic("tool: two tools are called " + spec.Name)
+		}
+		s.names, s.specs = append(s.names, spec.Name), append(s.specs, spec)
+	}
+	return s
+}
+
+// With gives a new Set with more tools.
+func (s *Set) With(tools ...Tool) *Set {
+	return NewSet(append(slices.Clone(s.list()), tools...)...)
+}
+
+// Specs is what the model is told, sorted by name. The caller must not change it.
+func (s *Set) Specs() []provider.ToolSpec {
+	if s == nil {
+		return nil
+	}
+	return s.specs
+}
+
+// Names lists the tools, sorted.
+func (s *Set) Names() []string {
+	if s == nil {
+		return nil
+	}
+	return s.names
+}
+
+// ReadOnly reports whether a call would have no effect: because it only reads, or because it would be answered without being
+// run. It is what the intent of a call is written from, before the call starts.
+func (s *Set) ReadOnly(name string, args json.RawMessage) bool {
+	t := s.find(name)
+	return t == nil || !isObject(args) || t.ReadOnly(args)
+}
+
+// Run answers a call. It is the one place where tools run: a call that is not right, or not allowed, is answered here with an
+// error that says why and never reaches the tool. A panic of the tool is answered too.
+func (s *Set) Run(ctx context.Context, call Call) (result Result) {
+	call = call.withDefaults()
+	t := s.find(call.Name)
+	switch {
+	case t == nil:
+		return Refuse("there is no tool %q; the tools are: %s. Nothing was run", call.Name, strings.Join(s.Names(), ", "))
+	case !isObject(call.Args):
+		return Refuse("the arguments of %s are not a JSON object; nothing was run. Send the call again with one whole object", call.Name)
+	}
+	if denial := gate(t, call); denial != "" {
+		call.Log.Info("tool call refused", "session", call.Session, "turn", call.Turn, "tool", call.Name, "reason", denial)
+		return Refuse("%s", denial)
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			call.Log.Error("tool panicked", "session", call.Session, "turn", call.Turn, "tool", call.Name, "panic", p, "stack", string(debug.Stack()))
+			result = Result{Content: fmt.Sprintf("%s failed inside: %v. Its effect is unknown", call.Name, p), Err: true, Effect: EffectUnknown}
+		}
+	}()
+	return bounded(t.Run(ctx, call))
+}
+
+// Refuse is the answer to a call that was not run.
+func Refuse(format string, args ...any) Result {
+	return Result{Content: "error: " + fmt.Sprintf(format, args...), Err: true, Effect: EffectNone}
+}
+
+func (s *Set) list() []Tool {
+	if s == nil {
+		return nil
+	}
+	return s.tools
+}
+
+func (s *Set) find(name string) Tool {
+	if s == nil {
+		return nil
+	}
+	i, ok := slices.BinarySearch(s.names, name)
+	if !ok {
+		return nil
+	}
+	return s.tools[i]
+}
+
+func (c Call) withDefaults() Call {
+	if c.Progress == nil {
+		c.Progress = func() {}
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	return c
+}
+
+// isObject reports whether args is one whole JSON object. Anything else is never run: no guessing, no mending.
+func isObject(args json.RawMessage) bool {
+	return provider.ToolCall{Arguments: string(args)}.Complete()
+}
+
+// bounded makes a result fit for a row and for a request.
+func bounded(r Result) Result {
+	r.Content = strings.ReplaceAll(strings.ToValidUTF8(r.Content, "\uFFFD"), "\x00", "\uFFFD")
+	r.Content = Clip(r.Content, MaxResult)
+	if r.Effect == "" {
+		r.Effect = EffectUnknown
+	}
+	return r
+}
