@@ -17,18 +17,30 @@ func (r *Reaper) Adopt(id string) (*Process, error) {
 		return nil, err
 	}
 	p := newProcess(r, id)
-	r.mu.Lock()
-	if mine := r.live[id]; mine != nil {
-		r.mu.Unlock()
+	if mine := r.claim(p); mine != p {
+		<-mine.ready
+		if !mine.begun.Keeper.Known() {
+			return nil, fmt.Errorf("adopt %s: %w", id, ErrNoRecord) // it was given up
+		}
 		return mine, nil
 	}
-	r.live[id] = p
-	r.mu.Unlock()
+	defer close(p.ready)
 	if err := r.adopt(p); err != nil {
 		r.leave(p)
 		return nil, err
 	}
 	return p, nil
+}
+
+// claim enters p, unless this daemon has the run already.
+func (r *Reaper) claim(p *Process) *Process {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if mine := r.live[p.id]; mine != nil {
+		return mine
+	}
+	r.live[p.id] = p
+	return p
 }
 
 func (r *Reaper) adopt(p *Process) error {
@@ -41,12 +53,12 @@ func (r *Reaper) adopt(p *Process) error {
 	}
 	p.begun, p.keeper, p.child = begun, begun.Keeper, begun.Child
 	if !begun.Ended.IsZero() {
-		p.close(begun)
+		p.end(begun)
 		return nil
 	}
 	p.pidfd, err = openIdentity(begun.Keeper)
 	if err != nil { // gone, or another process by now: never to be signalled
-		p.close(r.settle(begun, noLastWords))
+		p.end(r.settle(begun, noLastWords))
 		return nil
 	}
 	go p.watchAdopted()
@@ -71,12 +83,5 @@ func (p *Process) watchAdopted() {
 	_ = waitExit(p.pidfd)
 	record := p.reaper.settle(p.begun, noLastWords)
 	p.pidfd.Close()
-	p.close(record)
-}
-
-// close ends the run for everybody who waits.
-func (p *Process) close(record Record) {
-	p.record = record
-	p.reaper.leave(p)
-	close(p.done)
+	p.end(record)
 }

@@ -26,7 +26,7 @@ func StartChild(argv, env []string, dir string, stdout, stderr io.Writer) (*Chil
 		Path: c.Path, Args: argv, Env: append([]string{}, env...), Dir: c.Dir,
 		Stdout: stdout, Stderr: stderr, SysProcAttr: childAttr(&pidfd),
 	}
-	if err := cmd.Start(); err != nil {
+	if err := children.fork(cmd); err != nil {
 		return nil, startError(argv[0], programProblem(argv[0], "", err))
 	}
 	return &Child{cmd: cmd, pidfd: pidfdFile(pidfd)}, nil
@@ -48,9 +48,13 @@ func (c *Child) Signal(sig syscall.Signal) error {
 // once.
 func (c *Child) Wait() (code, signal int, err error) {
 	defer c.pidfd.Close()
+	defer children.forget(c.cmd)
 	err = c.cmd.Wait()
 	if _, failed := errors.AsType[*exec.ExitError](err); failed {
 		err = nil
+	}
+	if c.cmd.ProcessState == nil {
+		return -1, 0, err
 	}
 	status, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if ok && status.Signaled() {

@@ -29,42 +29,27 @@ func (r *Reaper) launch() (*keeperProc, error) {
 		return nil, fmt.Errorf("make output pipe: %w", err)
 	}
 	defer stdout.Close()
-	k := &keeperProc{control: control, output: output, exited: make(chan struct{})}
+	pidfd := -1
 	cmd := &exec.Cmd{
 		Path: r.exe, Args: []string{"gatewayd", keeperVerb}, Env: []string{}, Dir: "/",
-		Stdout: stdout, ExtraFiles: []*os.File{theirs},
+		Stdout: stdout, ExtraFiles: []*os.File{theirs}, SysProcAttr: keeperAttr(&pidfd),
 	}
-	if err := r.fork(k, cmd); err != nil {
+	k := &keeperProc{control: control, output: output, exited: make(chan struct{})}
+	if err := children.fork(cmd); err != nil {
 		k.close()
-		return nil, err
-	}
-	go r.await(k, cmd)
-	return k, nil
-}
-
-func (r *Reaper) fork(k *keeperProc, cmd *exec.Cmd) error {
-	pidfd := -1
-	cmd.SysProcAttr = keeperAttr(&pidfd)
-	r.starting.Lock()
-	defer r.starting.Unlock()
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start keeper: %w", err)
+		return nil, fmt.Errorf("start keeper: %w", err)
 	}
 	k.pid, k.pidfd = cmd.Process.Pid, pidfdFile(pidfd)
-	r.known[k.pid] = k
-	return nil
+	go k.await(cmd)
+	return k, nil
 }
 
 // await reaps one keeper. It is the only one that waits for it; everybody else waits for exited. How the keeper
 // itself ended does not matter: the record does.
-func (r *Reaper) await(k *keeperProc, cmd *exec.Cmd) {
+func (k *keeperProc) await(cmd *exec.Cmd) {
 	_ = waitExit(k.pidfd)
 	_ = cmd.Wait()
-	r.starting.Lock()
-	defer r.starting.Unlock()
-	if r.known[k.pid] == k { // the pid may be another keeper's by now
-		delete(r.known, k.pid)
-	}
+	children.forget(cmd)
 	k.pidfd.Close()
 	close(k.exited)
 }

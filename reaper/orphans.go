@@ -1,13 +1,168 @@
 package reaper
 
 import (
+	"os"
+	"syscall"
 	"time"
 
 	"gatewayd/internal/procfs"
 )
 
-type sighting struct{ first time.Time }
+const (
+	// sweepRounds, with pauses that double up to lastRound, is about eight seconds of killing; what is left then is
+	// stuck in the kernel or belongs to somebody else, and the record says so.
+	sweepRounds = 40
+	// zombieAge is how long a dead child in our own session is left to whoever may have started it through os/exec.
+	zombieAge = 10 * time.Second
+)
 
-var _ procfs.Stat
+// sweep ends what a killed keeper has left, and says in how many rounds and how many it could not end.
+func (r *Reaper) sweep(begun Record, grace time.Duration) (rounds, left int) {
+	defer r.reapUnknown()
+	sig, wait := syscall.SIGTERM, grace
+	if grace <= 0 {
+		sig, wait = syscall.SIGKILL, firstRound
+	}
+	for {
+		targets := r.orphans(begun)
+		if len(targets) == 0 || rounds == sweepRounds {
+			return rounds, len(targets)
+		}
+		rounds++
+		fds := signalAll(targets, sig)
+		waitAll(fds, wait)
+		for _, fd := range fds {
+			closeFD(fd)
+		}
+		if sig == syscall.SIGTERM {
+			sig, wait = syscall.SIGKILL, firstRound
+			continue
+		}
+		wait = min(2*wait, lastRound)
+	}
+}
 
-func (r *Reaper) sweep(begun Record, grace time.Duration) (rounds, left int) { return 0, 0 }
+// orphans finds the living processes of a tree whose keeper is gone, and everything below them.
+//
+//   - The tag tells them wherever they are: below us, because we are a subreaper, or, when the keeper had outlived an
+//     earlier daemon, below pid 1.
+//   - The leader's session tells those that cleared their environment. It counts only below us: elsewhere its
+//     number may have been given out again.
+//   - A child of ours that nobody of ours started, in a foreign session and younger than the keeper, can only have
+//     come from a keeper's tree, unless we are pid 1, to whom every orphan of a container comes.
+func (r *Reaper) orphans(begun Record) []procfs.Stat {
+	children.mu.Lock()
+	defer children.mu.Unlock()
+	all, err := procfs.Processes()
+	if err != nil {
+		return nil
+	}
+	tagged, err := procfs.Tagged(TagKey, begun.ID)
+	if err != nil {
+		return nil
+	}
+	self := r.self(all)
+	ours := map[int]bool{}
+	for _, stat := range descendants(all, self.PID) {
+		ours[stat.PID] = true
+	}
+	marked := map[int]bool{}
+	for _, pid := range tagged {
+		marked[pid] = true
+	}
+	var roots []int
+	for _, stat := range all {
+		switch {
+		case stat.PID == self.PID || children.known[stat.PID] != nil || r.isForeign(stat):
+		case marked[stat.PID],
+			ours[stat.PID] && begun.Child.Known() && stat.SID == begun.Child.PID,
+			r.strange(stat, self) && self.PID != 1 && stat.Start >= begun.Keeper.Start:
+			roots = append(roots, stat.PID)
+		}
+	}
+	return gather(all, roots)
+}
+
+// gather gives the roots that live and all that is below them, each once.
+func gather(all []procfs.Stat, roots []int) []procfs.Stat {
+	wanted := map[int]bool{}
+	for _, pid := range roots {
+		wanted[pid] = true
+	}
+	for _, stat := range descendants(all, roots...) {
+		wanted[stat.PID] = true
+	}
+	var found []procfs.Stat
+	for _, stat := range all {
+		if wanted[stat.PID] && !stat.Dead() {
+			found = append(found, stat)
+		}
+	}
+	return found
+}
+
+// strange is a child that this process has by adoption: what os/exec starts stays in our session.
+func (r *Reaper) strange(stat, self procfs.Stat) bool {
+	return stat.PPID == self.PID && stat.SID != self.SID && children.known[stat.PID] == nil
+}
+
+func (r *Reaper) isForeign(stat procfs.Stat) bool {
+	start, ok := r.foreign[stat.PID]
+	return ok && start == stat.Start
+}
+
+func (r *Reaper) self(all []procfs.Stat) procfs.Stat {
+	for _, stat := range all {
+		if stat.PID == os.Getpid() {
+			return stat
+		}
+	}
+	return procfs.Stat{PID: os.Getpid()}
+}
+
+// reapUnknown takes the dead children that nobody waits for: orphans that came to us as subreaper or as pid 1. They
+// are found by list and taken by pid. Asking wait for any child would steal from os/exec the status of its own; and
+// a look without taking shows the same dead child again and again, and hides those behind it. It says whether
+// some are left for later.
+func (r *Reaper) reapUnknown() (later bool) {
+	children.mu.Lock()
+	defer children.mu.Unlock()
+	self, err := procfs.ReadStat(os.Getpid())
+	if err != nil {
+		return false
+	}
+	pids, err := procfs.Children(self.PID)
+	if err != nil {
+		return false
+	}
+	aging := map[int]time.Time{}
+	for _, pid := range pids {
+		stat, err := procfs.ReadStat(pid)
+		if err != nil || stat.State != 'Z' || children.known[pid] != nil {
+			continue
+		}
+		if !r.isForeign(stat) && !r.strange(stat, self) && !r.aged(stat, self, aging) {
+			continue
+		}
+		if _, ok := reapPid(pid); ok {
+			delete(aging, pid)
+			r.log.Debug("orphan reaped", "pid", pid, "comm", stat.Comm)
+		}
+	}
+	r.aging = aging
+	return len(aging) > 0
+}
+
+// aged says whether a dead child in our own session was left unclaimed for so long that nobody will ask for it. Only
+// pid 1 must take these: the orphans of what its container's start script had begun.
+func (r *Reaper) aged(stat, self procfs.Stat, aging map[int]time.Time) bool {
+	if self.PID != 1 {
+		return false
+	}
+	first, ok := r.aging[stat.PID]
+	if !ok {
+		first = time.Now()
+	}
+	aging[stat.PID] = first
+	return time.Since(first) >= zombieAge
+}

@@ -22,11 +22,13 @@ const startTime = 30 * time.Second
 
 // Process is one run: a keeper and the tree below it.
 type Process struct {
-	reaper *Reaper
-	id     string
-	keeper procfs.Identity
-	child  procfs.Identity
-	begun  Record // what is known from the start, for the record of a lost keeper
+	reaper   *Reaper
+	id       string
+	lifetime Lifetime
+	ready    chan struct{} // closed when what follows is set, or the run was given up
+	keeper   procfs.Identity
+	child    procfs.Identity
+	begun    Record // what is known from the start, for the record of a lost keeper
 
 	pidfd   *os.File
 	mu      sync.Mutex
@@ -39,7 +41,7 @@ type Process struct {
 }
 
 func newProcess(r *Reaper, id string) *Process {
-	return &Process{reaper: r, id: id, done: make(chan struct{})}
+	return &Process{reaper: r, id: id, ready: make(chan struct{}), done: make(chan struct{})}
 }
 
 // ID gives the run's id.
@@ -50,6 +52,15 @@ func (p *Process) Child() procfs.Identity { return p.child }
 
 // Keeper identifies the keeper.
 func (p *Process) Keeper() procfs.Identity { return p.keeper }
+
+func (p *Process) isReady() bool {
+	select {
+	case <-p.ready:
+		return true
+	default:
+		return false
+	}
+}
 
 // Done is closed when nothing of the tree is left and the record is there.
 func (p *Process) Done() <-chan struct{} { return p.done }
@@ -172,12 +183,18 @@ func (f *failed) problem(cmd command) error {
 // watch waits for the end and settles what it was.
 func (p *Process) watch(k *keeperProc) {
 	<-k.exited
-	p.record = p.reaper.settle(p.begun, p.lastWords)
+	record := p.reaper.settle(p.begun, p.lastWords)
 	p.output.finish()
 	p.mu.Lock()
 	p.control = nil
 	k.close()
 	p.mu.Unlock()
+	p.end(record)
+}
+
+// end closes the run for everybody who waits.
+func (p *Process) end(record Record) {
+	p.record = record
 	p.reaper.leave(p)
 	close(p.done)
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"gatewayd/internal/problem"
 	"gatewayd/internal/procfs"
@@ -29,19 +30,15 @@ type Reaper struct {
 	log    *slog.Logger
 	spares int
 
-	// starting is held while a process is forked and entered in known, so that who looks for unknown children
-	// never meets one of ours that is not entered yet.
-	starting sync.Mutex
-	known    map[int]*keeperProc // by pid: running keepers, which only their own goroutines wait for
-	foreign  map[int]bool        // children that this process had before: inherited through exec, never ours to end
-	born     uint64              // when this process started, in ticks
+	foreign map[int]uint64    // by pid, with their start: children that came with this process through exec
+	aging   map[int]time.Time // by pid: dead children in our own session, since when they are seen; guarded by children.mu
 
-	mu      sync.Mutex
-	live    map[string]*Process
-	pool    []*keeperProc
-	running bool
-	refill  chan struct{}
-	aging   map[procfs.Identity]sighting
+	mu        sync.Mutex
+	live      map[string]*Process
+	pool      []*keeperProc
+	closed    bool // Run has returned: no spare is wanted any more
+	refill    chan struct{}
+	spareDied chan struct{}
 }
 
 // New makes a Reaper and makes this process a subreaper, so that the orphans of a killed keeper come to it.
@@ -68,25 +65,24 @@ func New(o Options) (*Reaper, error) {
 	}
 	r := &Reaper{
 		store: store{dir: dir}, exe: cmp.Or(o.Exe, selfExe), log: log, spares: max(cmp.Or(o.Spares, 1), 0),
-		known: map[int]*keeperProc{}, foreign: map[int]bool{}, live: map[string]*Process{},
-		refill: make(chan struct{}, 1), aging: map[procfs.Identity]sighting{},
+		live: map[string]*Process{}, refill: make(chan struct{}, 1), spareDied: make(chan struct{}, 1),
 	}
 	return r, r.takeStock()
 }
 
-// takeStock notes who was a child of this process before it started any.
+// takeStock notes who is a child of this process without having been started here: not ours to end.
 func (r *Reaper) takeStock() error {
-	self, err := procfs.Self()
-	if err != nil {
-		return fmt.Errorf("identify daemon: %w", err)
-	}
-	children, err := procfs.Children(self.PID)
+	children.mu.Lock()
+	defer children.mu.Unlock()
+	pids, err := procfs.Children(os.Getpid())
 	if err != nil {
 		return fmt.Errorf("list inherited children: %w", err)
 	}
-	r.born = self.Start
-	for _, pid := range children {
-		r.foreign[pid] = true
+	r.foreign = make(map[int]uint64, len(pids))
+	for _, pid := range pids {
+		if stat, err := procfs.ReadStat(pid); err == nil && children.known[pid] == nil {
+			r.foreign[pid] = stat.Start
+		}
 	}
 	return nil
 }
@@ -124,11 +120,12 @@ func (r *Reaper) Start(ctx context.Context, spec Spec) (*Process, error) {
 
 func (r *Reaper) start(ctx context.Context, cmd command, spec Spec) (*Process, error) {
 	p := newProcess(r, cmd.ID)
+	p.lifetime = cmd.Lifetime
 	if err := r.enter(p); err != nil {
 		return nil, err
 	}
-	err := r.begin(ctx, p, cmd, spec)
-	if err != nil {
+	defer close(p.ready)
+	if err := r.begin(ctx, p, cmd, spec); err != nil {
 		r.leave(p)
 		return nil, err
 	}
