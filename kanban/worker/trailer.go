@@ -1,0 +1,58 @@
+package worker
+
+import (
+	"io"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// A Hermes worker prints its exit code as its last line, for a dispatcher that could not wait for it.
+var trailer = regexp.MustCompile(`(?m)^\[kanban-worker-exit\] rc=(-?\d{1,4})\s*$`)
+
+// TrailerCode finds that line in the end of a log.
+func TrailerCode(tail string) (code int, ok bool) {
+	all := trailer.FindAllStringSubmatch(tail, -1)
+	if len(all) == 0 {
+		return 0, false
+	}
+	code, err := strconv.Atoi(all[len(all)-1][1])
+	return code, err == nil
+}
+
+const (
+	tailBytes  = 4000
+	lastOutput = 400
+)
+
+// LogTail reads the end of a worker's log; a log that cannot be read is empty.
+func LogTail(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.Size() > tailBytes {
+		if _, err := f.Seek(-tailBytes, io.SeekEnd); err != nil {
+			return ""
+		}
+	}
+	data, _ := io.ReadAll(io.LimitReader(f, tailBytes))
+	return strings.ToValidUTF8(string(data), "\uFFFD")
+}
+
+// LastOutput is what a person should see of it: the last 400 characters, without the trailer.
+func LastOutput(tail string) string {
+	text := strings.TrimSpace(trailer.ReplaceAllString(tail, ""))
+	if len(text) > lastOutput {
+		text = strings.ToValidUTF8(text[len(text)-lastOutput:], "")
+	}
+	return text
+}
+
+// Summary is the last line of the output, for a command whose exit code completes its card.
+func Summary(tail string) string {
+	lines := strings.Split(LastOutput(tail), "\n")
+	return strings.TrimSpace(lines[len(lines)-1])
+}
