@@ -32,6 +32,7 @@ type Request struct {
 	Path     string
 	Kind     string // main (with tools), aux, models
 	Key      string // the bearer token
+	Remote   string // the client's address, the same for each request of one connection
 	Header   http.Header
 	Body     []byte
 	Gone     <-chan struct{}
@@ -170,7 +171,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) complete(w http.ResponseWriter, r *http.Request, key string, body []byte) {
-	request := Request{Path: r.URL.Path, Kind: "aux", Key: key, Header: r.Header.Clone(), Body: body, Gone: r.Context().Done(), Answered: &Answer{}}
+	request := Request{Path: r.URL.Path, Kind: "aux", Key: key, Remote: r.RemoteAddr, Header: r.Header.Clone(), Body: body, Gone: r.Context().Done(), Answered: &Answer{}}
 	var parsed struct {
 		Stream bool
 		Tools  []json.RawMessage

@@ -1,0 +1,138 @@
+package provider
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestEveryFailureHasItsClass(t *testing.T) {
+	openai := func(message, code string) string {
+		return `{"error":{"message":"` + message + `","type":"x","code":"` + code + `"}}`
+	}
+	cases := []struct {
+		status int
+		body   string
+		want   Class
+	}{
+		{401, openai("Incorrect API key provided", "invalid_api_key"), Auth},
+		{403, `{"error":"forbidden"}`, Auth},
+		{400, openai("API key not valid. Please pass a valid API key.", "400"), Auth},
+		{402, ``, Billing},
+		{429, openai("You exceeded your current quota, please check your plan and billing details", "insufficient_quota"), Billing},
+		{429, `{"error":{"message":"You exceeded your current quota","details":[{"retryDelay":"17s"}]}}`, RateLimit},
+		{429, openai("Rate limit reached", "rate_limit_exceeded"), RateLimit},
+		{429, openai("The engine is currently overloaded, please try again later", ""), Overloaded},
+		{503, ``, Overloaded},
+		{529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, Overloaded},
+		{500, `internal`, ServerError},
+		{502, `<html><body>Bad Gateway</body></html>`, ServerError},
+		{504, ``, Timeout},
+		{408, ``, Timeout},
+		{400, openai("This model's maximum context length is 8192 tokens. However, you requested 9000", "context_length_exceeded"), ContextOverflow},
+		{400, `{"error":{"code":400,"message":"the request exceeds the available context size. try increasing the context size","type":"exceed_context_size_error","n_prompt_tokens":9000,"n_ctx":4096}}`, ContextOverflow},
+		{400, `{"object":"error","message":"The decoder prompt (length 9000) is longer than the maximum model length of 4096.","code":400}`, ContextOverflow},
+		{400, `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}`, ContextOverflow},
+		{413, openai("request too large", ""), PayloadTooLarge},
+		{413, openai("prompt is too long", ""), ContextOverflow},
+		{429, openai("Request too large: tokens per min limit 30000, maximum context length", ""), RateLimit},
+		{404, `{"error":{"message":"model 'x' not found, try pulling it first"}}`, ModelNotFound},
+		{404, `404 page not found`, ModelNotFound},
+		{400, openai("The model gpt-9 does not exist", "model_not_found"), ModelNotFound},
+		{400, openai("flagged", "content_policy_violation"), ContentPolicy},
+		{403, openai("refused by our content policy", ""), ContentPolicy},
+		{400, openai("messages.1.role must be user", ""), FormatError},
+		{422, `{"detail":[{"loc":["body","tools"],"msg":"bad"}]}`, FormatError},
+		{301, ``, FormatError},
+		{0, openai("upstream", "502"), ServerError},
+		{0, openai("slow down", "429"), RateLimit},
+		{0, `{"error":"model requires more system memory than is available"}`, ServerError},
+		{0, openai("Rate limit exceeded", ""), RateLimit},
+	}
+	for _, c := range cases {
+		err := classify(c.status, http.Header{}, []byte(c.body))
+		if err.Class != c.want {
+			t.Errorf("%d %s: class %s, want %s", c.status, c.body, err.Class, c.want)
+		}
+		if strings.TrimSpace(err.Message) == "" || strings.ContainsAny(err.Message, "\n<") {
+			t.Errorf("%d %s: message %q is nothing for a person", c.status, c.body, err.Message)
+		}
+	}
+}
+
+func TestTheWindowIsReadOutOfTheOverflow(t *testing.T) {
+	for body, want := range map[string]int{
+		`{"error":{"message":"This model's maximum context length is 8,192 tokens."}}`:                    8192,
+		`{"error":{"message":"the request exceeds the available context size","n_ctx":4096}}`:             4096,
+		`{"message":"The decoder prompt (length 9000) is longer than the maximum model length of 4096."}`: 4096,
+		`{"error":{"message":"prompt is too long: 210000 tokens > 200000 maximum"}}`:                      200000,
+		`{"error":{"message":"too many tokens"}}`:                                                         0,
+		`{"error":{"message":"maximum context length is 99999999999999999999 tokens"}}`:                   0,
+	} {
+		if err := classify(400, nil, []byte(body)); err.Limit != want || err.Class != ContextOverflow {
+			t.Errorf("%s: %s, limit %d, want %d", body, err.Class, err.Limit, want)
+		}
+	}
+}
+
+func TestRetryAfterInEveryForm(t *testing.T) {
+	date := func(d time.Duration) string {
+		return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(d).Format(http.TimeFormat)
+	}
+	cases := []struct {
+		name   string
+		header map[string]string
+		body   string
+		want   time.Duration
+	}{
+		{"seconds", map[string]string{"Retry-After": "7"}, "", 7 * time.Second},
+		{"fraction", map[string]string{"Retry-After": "0.5"}, "", 500 * time.Millisecond},
+		{"date against the server's clock", map[string]string{"Retry-After": date(90 * time.Second), "Date": date(0)}, "", 90 * time.Second},
+		{"date in the past", map[string]string{"Retry-After": date(-time.Hour), "Date": date(0)}, "", 0},
+		{"milliseconds", map[string]string{"Retry-After-Ms": "1500", "Retry-After": "9"}, "", 1500 * time.Millisecond},
+		{"body", nil, `{"retry_after":3}`, 3 * time.Second},
+		{"body in error", nil, `{"error":{"message":"x","retry_after":"4"}}`, 4 * time.Second},
+		{"body in metadata", nil, `{"error":{"metadata":{"retry_after_seconds":5}}}`, 5 * time.Second},
+		{"delay in details", nil, `{"error":{"details":[{"@type":"x"},{"retryDelay":"19.5s"}]}}`, 19500 * time.Millisecond},
+		{"words", nil, `{"error":{"message":"Please try again in 1m2.5s. Thanks"}}`, 62500 * time.Millisecond},
+		{"words spelt out", nil, `{"error":{"message":"try again in 20 seconds"}}`, 20 * time.Second},
+		{"words in ms", nil, `{"error":{"message":"Please try again in 350ms."}}`, 350 * time.Millisecond},
+		{"zero", map[string]string{"Retry-After": "0"}, "", 0},
+		{"negative", map[string]string{"Retry-After": "-5"}, "", 0},
+		{"nonsense", map[string]string{"Retry-After": "soon"}, `{"retry_after":"NaN"}`, 0},
+		{"beyond all clocks", map[string]string{"Retry-After": "1e300"}, "", 0},
+	}
+	for _, c := range cases {
+		header := http.Header{}
+		for name, value := range c.header {
+			header.Set(name, value)
+		}
+		if got := classify(429, header, []byte(c.body)).RetryAfter; got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+func TestWaitsGrowAndStayBounded(t *testing.T) {
+	server, overload := &Error{Class: ServerError}, &Error{Class: Overloaded}
+	for i, want := range []time.Duration{2, 4, 8, 16, 32, 60, 60} {
+		if got := delay(server, i+1, 0); got != want*time.Second {
+			t.Errorf("attempt %d: %s", i+1, got)
+		}
+	}
+	for i, want := range []time.Duration{15, 30, 60, 120, 120} {
+		if got := delay(overload, i+1, 0); got != want*time.Second {
+			t.Errorf("overloaded, attempt %d: %s", i+1, got)
+		}
+	}
+	if got := delay(server, 1, 0.99); got <= 2900*time.Millisecond || got > 3*time.Second {
+		t.Errorf("jitter: %s", got)
+	}
+	if got := delay(&Error{Class: RateLimit, RetryAfter: time.Hour}, 1, 0.9); got != retryAfterCap {
+		t.Errorf("Retry-After of an hour: %s", got)
+	}
+	if got := delay(&Error{Class: RateLimit, RetryAfter: time.Second}, 4, 0.9); got != time.Second {
+		t.Errorf("Retry-After of a second: %s", got)
+	}
+}

@@ -1,0 +1,143 @@
+package provider
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+func readEvents(r io.Reader) (list []event, err error) {
+	events := newEventReader(r)
+	for {
+		e, err := events.next()
+		if err != nil {
+			return list, err
+		}
+		list = append(list, e)
+	}
+}
+
+func TestEventsAreCutAsTheStandardSays(t *testing.T) {
+	data := func(texts ...string) (list []event) {
+		for _, text := range texts {
+			list = append(list, event{Data: []byte(text)})
+		}
+		return list
+	}
+	cases := map[string]struct {
+		in   string
+		want []event
+	}{
+		"lf":                    {"data: a\n\ndata: b\n\n", data("a", "b")},
+		"crlf":                  {"data: a\r\n\r\ndata: b\r\n\r\n", data("a", "b")},
+		"cr":                    {"data: a\r\rdata: b\r\r", data("a", "b")},
+		"no space":              {"data:a\n\n", data("a")},
+		"only one space goes":   {"data:  a\n\n", data(" a")},
+		"several lines":         {"data: a\ndata: b\ndata\n\n", data("a\nb\n")},
+		"comments":              {": hello\n\n:\ndata: a\n: more\n\n", data("a")},
+		"named":                 {"event: error\ndata: x\n\ndata: y\n\n", []event{{Name: "error", Data: []byte("x")}, {Data: []byte("y")}}},
+		"id and retry":          {"id: 4\nretry: 10\ndata: a\n\n", data("a")},
+		"byte order mark":       {"\xef\xbb\xbfdata: a\n\n", data("a")},
+		"no blank line at end":  {"data: a\n", data("a")},
+		"no newline at end":     {"data: a", data("a")},
+		"bare object":           {"data: a\n\n{\"error\":1}\n", data("a", `{"error":1}`)},
+		"unknown line":          {"what\n\ndata: a\n\n", []event{{Data: []byte("what"), Junk: true}, {Data: []byte("a")}}},
+		"unknown line in event": {"data: a\nwhat: x\n\n", data("a")},
+		"empty data":            {"data:\n\n", []event{{}}},
+		"nothing":               {"", nil},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			for kind, r := range map[string]io.Reader{"whole": strings.NewReader(c.in), "byte by byte": iotest.OneByteReader(strings.NewReader(c.in))} {
+				if kind == "byte by byte" && name == "byte order mark" {
+					continue // the mark is looked for in the first read only
+				}
+				got, err := readEvents(r)
+				if !errors.Is(err, io.EOF) || !reflect.DeepEqual(got, c.want) {
+					t.Errorf("%s: got %+v, %v; want %+v", kind, got, err, c.want)
+				}
+			}
+		})
+	}
+}
+
+func TestALineOfMegabytesIsReadAndOneWithoutEndIsNot(t *testing.T) {
+	long := strings.Repeat("x", 5<<20)
+	got, err := readEvents(strings.NewReader("data: " + long + "\n\ndata: after\n\n"))
+	if !errors.Is(err, io.EOF) || len(got) != 2 || string(got[0].Data) != long || string(got[1].Data) != "after" {
+		t.Fatalf("got %d events, %v", len(got), err)
+	}
+	endless := io.MultiReader(strings.NewReader("data: "), zeros{})
+	if _, err := readEvents(endless); !errors.Is(err, errEventTooLong) {
+		t.Errorf("endless line: %v", err)
+	}
+	if _, err := readEvents(io.MultiReader(strings.NewReader(""), &repeater{line: []byte("data: x\n")})); !errors.Is(err, errEventTooLong) {
+		t.Errorf("endless event: %v", err)
+	}
+	if _, err := readEvents(&repeater{line: []byte(": still here\n")}); !errors.Is(err, errStreamTooLong) {
+		t.Errorf("endless comments: %v", err)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = '0'
+	}
+	return len(p), nil
+}
+
+type repeater struct{ line, rest []byte }
+
+func (r *repeater) Read(p []byte) (int, error) {
+	n := 0
+	for n < len(p) {
+		if len(r.rest) == 0 {
+			r.rest = r.line
+		}
+		m := copy(p[n:], r.rest)
+		r.rest = r.rest[m:]
+		n += m
+	}
+	return n, nil
+}
+
+// FuzzEvents holds two promises: how the bytes are cut into reads changes nothing, and no input makes the reader panic.
+func FuzzEvents(f *testing.F) {
+	for _, seed := range []string{"data: a\n\n", "data: a\r\n\r\n", ":\rdata:x\r\r", "event: error\ndata: {\"a\":1}\n\n", "{\"error\":\"x\"}\n", "data: [DONE]"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		if bytes.HasPrefix(in, []byte("\xef")) {
+			t.Skip("the byte order mark is looked for in the first read only")
+		}
+		whole, err := readEvents(bytes.NewReader(in))
+		single, err2 := readEvents(iotest.OneByteReader(bytes.NewReader(in)))
+		if !reflect.DeepEqual(whole, single) || !errors.Is(err, io.EOF) || !errors.Is(err2, io.EOF) {
+			t.Errorf("whole %+v %v, byte by byte %+v %v", whole, err, single, err2)
+		}
+	})
+}
+
+// FuzzChunk holds that no chunk makes the assembly panic, and that only whole objects are ever called complete.
+func FuzzChunk(f *testing.F) {
+	f.Add([]byte(`{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"name":"x","arguments":"{}"}}]}}]}`))
+	f.Add([]byte(`{"choices":{"delta":{"content":[{"text":"x"},4]}},"usage":{"prompt_tokens":"7"}}`))
+	f.Add([]byte(`{"error":{"message":"x","code":"429"}}`))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		a := &assembly{}
+		for range 2 {
+			_, _, _ = a.apply(in)
+		}
+		for _, call := range a.response().ToolCalls {
+			if call.ID == "" {
+				t.Error("a call without id")
+			}
+		}
+	})
+}

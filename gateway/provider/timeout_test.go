@@ -1,0 +1,231 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// wire is a server inside the test's own time: it writes what serve writes.
+type wire struct {
+	calls int
+	serve func(call int, w *io.PipeWriter)
+}
+
+func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	w.calls++
+	reader, writer := io.Pipe()
+	go w.serve(w.calls, writer)
+	stop := context.AfterFunc(r.Context(), func() { _ = writer.CloseWithError(context.Cause(r.Context())) })
+	return &http.Response{StatusCode: 200, Header: http.Header{}, Body: &pipeBody{reader, stop}, Request: r}, nil
+}
+
+type pipeBody struct {
+	*io.PipeReader
+	stop func() bool
+}
+
+func (p *pipeBody) Close() error { p.stop(); return p.PipeReader.Close() }
+
+func write(w *io.PipeWriter, chunks ...string) { _, _ = io.WriteString(w, sse(chunks...)) }
+
+func timed(w *wire, opts Options) *client {
+	opts.BaseURL, opts.Name, opts.Transport = "http://model.example/v1", "m", w
+	c := NewOpenAI(opts).(*client)
+	c.jitter = func() float64 { return 0 }
+	return c
+}
+
+func TestNoFirstTokenIsATimeoutWhoseBudgetGrows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{serve: func(call int, w *io.PipeWriter) {
+			if call == 3 {
+				time.Sleep(500 * time.Second) // longer than the first two budgets
+				write(w, hello, stop, "[DONE]")
+				_ = w.Close()
+			}
+		}}
+		start := time.Now()
+		got, err := timed(w, Options{MaxRetries: 3}).Complete(t.Context(), ask, nil)
+		// 180 s, 2 s, 360 s, 4 s, and the third needs 500 of its 720
+		if took := time.Since(start); err != nil || got.Text != "hello" || took != (180+2+360+4+500)*time.Second {
+			t.Errorf("%v after %s: %+v", err, took, got)
+		}
+	})
+}
+
+func TestCommentsDoNotLookAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{serve: func(_ int, w *io.PipeWriter) {
+			write(w, hello)
+			for {
+				time.Sleep(10 * time.Second)
+				if _, err := io.WriteString(w, ": keep-alive\n\ndata: {\"choices\":[{\"delta\":{}}]}\n\n"); err != nil {
+					return
+				}
+			}
+		}}
+		start := time.Now()
+		_, err := timed(w, Options{MaxRetries: 3}).Complete(t.Context(), ask, nil)
+		failed, ok := errors.AsType[*Error](err)
+		if !ok || failed.Class != Timeout || failed.Partial.Text != "hello" || time.Since(start) != DefaultStall || w.calls != 1 {
+			t.Errorf("%v after %s and %d calls", err, time.Since(start), w.calls)
+		}
+	})
+}
+
+func TestASlowTrickleIsOneCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{serve: func(_ int, w *io.PipeWriter) {
+			for range 9 {
+				time.Sleep(170 * time.Second)
+				write(w, `{"choices":[{"delta":{"content":"."}}]}`)
+			}
+			write(w, stop, "[DONE]")
+			_ = w.Close()
+		}}
+		got, err := timed(w, Options{}).Complete(t.Context(), ask, nil)
+		if err != nil || got.Text != "........." || w.calls != 1 {
+			t.Errorf("%v, %+v, %d calls", err, got, w.calls)
+		}
+	})
+}
+
+func TestTheWholeRequestIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{serve: func(_ int, w *io.PipeWriter) {
+			for {
+				time.Sleep(time.Second)
+				if _, err := io.WriteString(w, sse(hello)); err != nil {
+					return
+				}
+			}
+		}}
+		start := time.Now()
+		_, err := timed(w, Options{RequestTimeout: 20 * time.Second}).Complete(t.Context(), ask, nil)
+		if failed, ok := errors.AsType[*Error](err); !ok || failed.Class != Timeout || time.Since(start) != 20*time.Second {
+			t.Errorf("%v after %s", err, time.Since(start))
+		}
+	})
+}
+
+func TestAStreamLeftOpenAfterItsEndCostsLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, end := range [][]string{{hello, stop}, {hello, stop, "[DONE]"}} {
+			w := &wire{serve: func(_ int, w *io.PipeWriter) { write(w, end...) }}
+			start := time.Now()
+			got, err := timed(w, Options{}).Complete(t.Context(), ask, nil)
+			if err != nil || got.Text != "hello" || time.Since(start) > finishGrace {
+				t.Errorf("%v after %s: %+v", err, time.Since(start), got)
+			}
+		}
+	})
+}
+
+func TestALongWaitGivesSignsOfLifeAndCanBeLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		left := errors.New("left")
+		time.AfterFunc(100*time.Second, func() { cancel(left) })
+		signs := 0
+		start := time.Now()
+		if pause(ctx, time.Hour, func(Delta) { signs++ }) || time.Since(start) != 100*time.Second || signs != 3 {
+			t.Errorf("%d signs in %s", signs, time.Since(start))
+		}
+	})
+}
+
+func TestTheBreakerOpensProbesAndCloses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		alive := false
+		w := &wire{serve: func(_ int, w *io.PipeWriter) {
+			if alive {
+				write(w, hello, stop, "[DONE]")
+				_ = w.Close()
+			}
+		}}
+		c := timed(w, Options{MaxRetries: 0})
+		call := func() *Error {
+			_, err := c.Complete(t.Context(), ask, nil)
+			failed, _ := errors.AsType[*Error](err)
+			return failed
+		}
+		for range breakerAfter {
+			if err := call(); err == nil || err.Class != Timeout {
+				t.Fatalf("before it opens: %v", err)
+			}
+		}
+		before := w.calls
+		err := call()
+		if err == nil || err.Class != Breaker || err.RetryAfter != breakerFirst || !strings.Contains(err.Error(), "next try is at") || w.calls != before {
+			t.Fatalf("open: %v, %d calls", err, w.calls-before)
+		}
+		time.Sleep(breakerFirst)
+		if err := call(); err == nil || err.Class != Timeout { // the probe goes stale too
+			t.Fatalf("probe: %v", err)
+		}
+		if err := call(); err == nil || err.Class != Breaker || err.RetryAfter != 2*breakerFirst {
+			t.Fatalf("open again, twice as long: %v", err)
+		}
+		time.Sleep(2 * breakerFirst)
+		alive = true
+		if err := call(); err != nil {
+			t.Fatalf("living server: %v", err)
+		}
+		if err := call(); err != nil {
+			t.Fatalf("closed: %v", err)
+		}
+	})
+}
+
+func TestOnlyOneCallProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &breaker{}
+		for range breakerAfter {
+			b.settle(false, &Error{Class: Timeout})
+		}
+		time.Sleep(breakerFirst)
+		probe, refused := b.admit()
+		_, second := b.admit()
+		if !probe || refused != nil || second == nil || !strings.Contains(second.Message, "right now") {
+			t.Fatalf("probe %v %v, second %v", probe, refused, second)
+		}
+		b.settle(true, &Error{Class: Interrupted}) // the prober's caller left: the next one may try
+		if probe, refused := b.admit(); !probe || refused != nil {
+			t.Errorf("after an interrupted probe: %v, %v", probe, refused)
+		}
+		b.settle(true, &Error{Class: RateLimit, Status: 429}) // an answer is an answer
+		if probe, refused := b.admit(); probe || refused != nil {
+			t.Errorf("after an answer: %v, %v", probe, refused)
+		}
+	})
+}
+
+func TestTheFirstTokenBudgetFollowsPromptAndPlace(t *testing.T) {
+	remote := NewOpenAI(Options{BaseURL: "https://api.example/v1"}).(*client)
+	for bytes, want := range map[int]time.Duration{1000: 180 * time.Second, 300_000: 240 * time.Second, 500_000: 300 * time.Second} {
+		if got := remote.firstToken(bytes, 0); got != want {
+			t.Errorf("%d bytes: %s, want %s", bytes, got, want)
+		}
+	}
+	if got := remote.firstToken(0, 9); got != DefaultRequestTimeout {
+		t.Errorf("grown without bound: %s", got)
+	}
+	for host, local := range map[string]bool{
+		"127.0.0.1": true, "[::1]": true, "10.1.2.3": true, "192.168.1.9": true, "localhost": true, "[fd00::1]": true,
+		"8.8.8.8": false, "localhost.evil.example": false, "10.example.com": false,
+	} {
+		c := NewOpenAI(Options{BaseURL: "http://" + host + ":1/v1"}).(*client)
+		if got := c.opts.FirstToken == localFirstToken; got != local {
+			t.Errorf("%s: local %v", host, got)
+		}
+	}
+	if c := NewOpenAI(Options{BaseURL: "http://127.0.0.1:1/v1", FirstToken: time.Second}).(*client); c.opts.FirstToken != time.Second {
+		t.Errorf("a configured budget is not kept: %s", c.opts.FirstToken)
+	}
+}
