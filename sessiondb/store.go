@@ -1,0 +1,66 @@
+package sessiondb
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+
+	"gatewayd/internal/sqlite"
+)
+
+// Options says which file and how. The zero value of everything but Path works.
+type Options struct {
+	Path     string
+	Existing bool // a missing file is a NotFound problem instead of a new store
+	Journal  sqlite.JournalConfig
+	Log      *slog.Logger // nil: slog.Default()
+}
+
+// Store is one open state.db.
+type Store struct {
+	file  *sqlite.File
+	log   *slog.Logger
+	once  onceLog
+	turns broadcast // told when a lease of this process ends, so that a waiter here does not sleep out its poll
+	work  indexWork
+	tail  tailIndex
+	edits atomic.Int64 // counts changes to the text of existing rows; the tail index is rebuilt after one
+}
+
+// Open opens the file at Path, or creates it unless told that it must exist. It refuses, and leaves as it is, a file that is not ours or newer than we
+// are; on a current file it writes nothing. Errors are *problem.Error.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	s := &Store{log: o.Log, once: onceLog{log: o.Log}}
+	s.work.init()
+	file, err := sqlite.Open(ctx, sqlite.Options{
+		Path: o.Path, Label: "state.db", Create: !o.Existing, Journal: o.Journal, Log: o.Log, Patience: sqlite.Ordinary,
+		Stale:   func(c *sqlite.Conn) (bool, error) { return stale(c, o.Path) },
+		Migrate: migrate,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.file = file
+	return s, nil
+}
+
+// File is the file behind the store, for health checks and checkpoints.
+func (s *Store) File() *sqlite.File { return s.file }
+
+// Replaced reports that another file stands at the path; the registry then retires this store.
+func (s *Store) Replaced() bool { return s.file.Replaced() }
+
+// DropIdle closes readers that nobody uses.
+func (s *Store) DropIdle() {
+	s.tail.drop()
+	s.file.DropIdle()
+}
+
+// Close ends the store. Calls after it fail; RunIndexer should have returned before.
+func (s *Store) Close() error {
+	s.tail.drop()
+	return s.file.Close()
+}
