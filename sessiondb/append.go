@@ -1,0 +1,163 @@
+package sessiondb
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"gatewayd/internal/sqlite"
+)
+
+// previewRunes is how much of the first user text a list shows.
+const previewRunes = 60
+
+// Append writes the rows to the lease's session in one transaction and returns them as stored. nil means durable. It is
+// all or nothing: ErrLeaseLost, ErrSessionMissing and ErrSessionEnded mean that no row was written. Times are made
+// monotone within the batch.
+func (s *Store) Append(ctx context.Context, l Lease, rows []NewMessage) ([]Message, error) {
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	batch, err := s.prepare(l.Session, rows)
+	if err != nil {
+		return nil, err
+	}
+	var out []Message
+	err = s.file.Write(ctx, sqlite.Op{
+		Label: "append messages", Patience: sqlite.Transcript,
+		Do: func(tx *sqlite.Tx) error {
+			if err := verify(tx, l); err != nil {
+				return err
+			}
+			stored, err := insertMessages(tx, l.Session, batch)
+			out = stored
+			return err
+		},
+		Done: func(c *sqlite.Conn) (bool, error) { return hasUID(c, batch[len(batch)-1].UID) },
+	})
+	if err == nil || sqlite.IsCommitted(err) {
+		s.work.added(len(batch))
+	}
+	if err != nil && !sqlite.IsCommitted(err) {
+		return nil, err
+	}
+	return out, err
+}
+
+// hasUID settles a commit of unknown fate: rows of a batch are in together or not at all, so one of them tells.
+func hasUID(c *sqlite.Conn, uid string) (bool, error) {
+	return exists(c, `SELECT 1 FROM messages WHERE uid = ?`, uid)
+}
+
+// prepare gives each row its uid and a sane, growing time, before the transaction, so that a second run writes the same.
+func (s *Store) prepare(session string, rows []NewMessage) ([]NewMessage, error) {
+	now := time.Now()
+	batch := make([]NewMessage, len(rows))
+	last := int64(0)
+	for i, m := range rows {
+		if err := m.check(i); err != nil {
+			return nil, err
+		}
+		if m.UID == "" {
+			m.UID = newUID(now)
+		}
+		at := stampOr(m.CreatedAt, now.UnixMicro())
+		if !m.CreatedAt.IsZero() && at != m.CreatedAt.UnixMicro() {
+			s.once.warn("absurd message time replaced by now", session, "session", session, "given", m.CreatedAt.UnixMicro())
+		}
+		last = min(max(at, last+1), maxStamp)
+		m.CreatedAt = time.UnixMicro(last).UTC()
+		batch[i] = m.scrub()
+	}
+	return batch, nil
+}
+
+// scrub makes the texts valid UTF-8: what is stored broken would come back changed, and never match its digest.
+func (m NewMessage) scrub() NewMessage {
+	for _, f := range []*string{&m.Content, &m.Wire, &m.Reasoning, &m.ToolCallID, &m.ToolName, &m.Effect, &m.FinishReason, &m.Kind, &m.TurnID} {
+		*f = strings.ToValidUTF8(*f, "\uFFFD")
+	}
+	m.ToolCalls = bytes.ToValidUTF8(m.ToolCalls, []byte("\uFFFD"))
+	if len(m.ToolCalls) == 0 {
+		m.ToolCalls = nil
+	}
+	return m
+}
+
+// verify proves inside the transaction that the session takes rows and that this lease may write them.
+func verify(tx *sqlite.Tx, l Lease) error {
+	var token, reason *string
+	var expires *int64
+	found, err := tx.Row(`SELECT l.token, l.expires_at, s.end_reason FROM sessions s
+ LEFT JOIN leases l ON l.session_id = s.id AND l.kind = 'turn' WHERE s.id = ?`, []any{l.Session}, &token, &expires, &reason)
+	switch {
+	case err != nil:
+		return fmt.Errorf("verify turn lease: %w", err)
+	case !found:
+		return errSessionMissing(l.Session)
+	case reason != nil:
+		return errSessionEnded(l.Session, *reason)
+	case token == nil || l.Kind != Turn || *token != l.Token:
+		return errLeaseLost(l)
+	}
+	if now := time.Now(); *expires <= now.UnixMicro() {
+		l.Expires = now.Add(max(l.TTL, time.Second))
+		return renew(tx, l)
+	}
+	return nil
+}
+
+const insertMessage = `INSERT INTO messages(` + messageColumns + `)
+ VALUES(?1, ?2, ?3, ?4, ?1, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, 1, 0, ?15)`
+
+// countRows keeps what lists show. An absurd last_active heals with the next row, and activity wakes a session that was
+// archived for its age, not one that a person archived.
+const countRows = `UPDATE sessions SET message_count = message_count + ?2,
+ last_active = CASE WHEN last_active BETWEEN ?3 AND ?4 THEN last_active ELSE ?3 END,
+ preview = CASE WHEN preview = '' THEN ?5 ELSE preview END,
+ archived = CASE archived WHEN 2 THEN 0 ELSE archived END WHERE id = ?1`
+
+func insertMessages(tx *sqlite.Tx, session string, batch []NewMessage) ([]Message, error) {
+	var last *int64
+	if _, err := tx.Row(`SELECT seq FROM sqlite_sequence WHERE name = 'messages'`, nil, &last); err != nil {
+		return nil, fmt.Errorf("read last message id: %w", err)
+	}
+	id := int64(0)
+	if last != nil {
+		id = *last
+	}
+	out := make([]Message, len(batch))
+	preview := ""
+	for i, m := range batch {
+		id++
+		if _, err := tx.Exec(insertMessage, id, m.UID, session, null(m.TurnID), m.Role, m.Content, null(m.Wire), null(string(m.ToolCalls)),
+			null(m.ToolCallID), null(m.ToolName), null(m.Effect), null(m.FinishReason), null(m.Reasoning), null(m.Kind), m.CreatedAt.UnixMicro()); err != nil {
+			return nil, fmt.Errorf("insert message: %w", err)
+		}
+		if preview == "" && m.Role == "user" {
+			preview = previewOf(m.Content)
+		}
+		out[i] = m.stored(id, session)
+	}
+	_, err := tx.Exec(countRows, session, len(batch), batch[len(batch)-1].CreatedAt.UnixMicro(), maxStamp, preview)
+	return out, err
+}
+
+func (m NewMessage) stored(id int64, session string) Message {
+	return Message{
+		ID: id, UID: m.UID, SessionID: session, TurnID: m.TurnID, OriginID: id, Role: m.Role, Content: m.Content, Wire: m.Wire,
+		ToolCalls: m.ToolCalls, ToolCallID: m.ToolCallID, ToolName: m.ToolName, Effect: m.Effect, FinishReason: m.FinishReason,
+		Reasoning: m.Reasoning, Kind: m.Kind, Active: true, CreatedAt: m.CreatedAt,
+	}
+}
+
+// previewOf is the start of a text on one line.
+func previewOf(s string) string {
+	s = strings.Join(strings.Fields(s[:min(len(s), 4*previewRunes+64)]), " ")
+	if r := []rune(strings.ToValidUTF8(s, "")); len(r) > previewRunes {
+		return string(r[:previewRunes-1]) + "…"
+	}
+	return strings.ToValidUTF8(s, "")
+}

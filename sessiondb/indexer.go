@@ -1,0 +1,173 @@
+package sessiondb
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"gatewayd/internal/sqlite"
+)
+
+// A step holds the writer for stepTime at most, then the indexer rests as long as the step took: an append beside it
+// waits for one step and finds the writer free half of the time. After mergeEvery steps the segments they left are
+// merged, in steps of their own; rarer merges end in one long stall.
+const (
+	stepTime   = 3 * time.Millisecond
+	mergeEvery = 8
+	mergeSteps = 4 // of 16 pages each, at most, per occasion
+
+	firstBudget = 8 << 10 // bytes of text per step, before the first one was measured
+	minBudget   = 1 << 10
+	maxBudget   = 256 << 10
+)
+
+// An indexer that cannot write comes back after a pause, longer each time.
+const (
+	firstPause = time.Second
+	longPause  = time.Minute
+)
+
+// RunIndexer keeps the search indexes behind the rows until ctx ends, which is no error. One at a time per store. Steps
+// decide from the mark inside their own transaction, so a second process that indexes too does no harm.
+func (s *Store) RunIndexer(ctx context.Context) error {
+	if err := s.work.begin(); err != nil {
+		return err
+	}
+	defer s.work.end()
+	s.work.kick() // what was left by an earlier life
+	pause := firstPause
+	for s.work.await(ctx) == nil {
+		s.work.taken()
+		err := s.catchUp(ctx)
+		if err == nil {
+			pause = firstPause
+			continue
+		}
+		if ctx.Err() != nil || sqlite.ClassOf(err) == sqlite.Closed {
+			break
+		}
+		if pause == firstPause {
+			s.log.Warn("search index cannot be written, trying again", "path", s.file.Path(), "err", err)
+		}
+		if rest(ctx, pause) != nil {
+			break
+		}
+		pause = min(2*pause, longPause)
+		s.work.kick()
+	}
+	return nil
+}
+
+// catchUp runs steps over both indexes until neither has rows left.
+func (s *Store) catchUp(ctx context.Context) error {
+	for steps := 1; ; steps++ {
+		more := false
+		for i := range indexes {
+			took, left, err := s.step(ctx, i)
+			if err != nil {
+				return err
+			}
+			more = more || left
+			s.work.progress.tell()
+			if err := rest(ctx, took); err != nil {
+				return err
+			}
+		}
+		if steps%mergeEvery == 0 || !more {
+			if err := s.mergeAll(ctx); err != nil {
+				return err
+			}
+		}
+		if !more {
+			return nil
+		}
+	}
+}
+
+func rest(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// step indexes one chunk, or makes a stale index new. It repairs what it finds damaged: the next step starts over.
+func (s *Store) step(ctx context.Context, i int) (took time.Duration, more bool, err error) {
+	budget := s.budget(i)
+	err = s.file.Write(ctx, sqlite.Op{
+		Label: "index messages", Patience: sqlite.Ordinary,
+		Do: func(tx *sqlite.Tx) error {
+			began := time.Now()
+			left, err := indexes[i].advance(tx, budget)
+			took, more = time.Since(began), left
+			return err
+		},
+	})
+	if bad, ok := errors.AsType[*indexError](err); ok && damaged(bad.err) {
+		bad.ix = i
+		return took, true, s.markStale(ctx, i, bad.err)
+	}
+	if err == nil {
+		s.spent(i, took)
+	}
+	return took, more, err
+}
+
+// budget is how much text the next step takes; spent learns from what the last one cost.
+func (s *Store) budget(i int) int64 {
+	s.work.mu.Lock()
+	defer s.work.mu.Unlock()
+	return s.work.budgets[i]
+}
+
+func (s *Store) spent(i int, took time.Duration) {
+	s.work.mu.Lock()
+	defer s.work.mu.Unlock()
+	b := s.work.budgets[i]
+	switch {
+	case took > stepTime:
+		b = max(b*int64(stepTime)/int64(took), b/4)
+	case took < stepTime/2:
+		b += b / 4
+	}
+	s.work.budgets[i] = min(max(b, minBudget), maxBudget)
+}
+
+// mergeAll merges a few segments of each index.
+func (s *Store) mergeAll(ctx context.Context) error {
+	for i := range indexes {
+		for range mergeSteps {
+			took, worked, err := s.merge(ctx, i)
+			if err != nil {
+				return err
+			}
+			if err := rest(ctx, took); err != nil {
+				return err
+			}
+			if !worked {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Store) merge(ctx context.Context, i int) (took time.Duration, worked bool, err error) {
+	err = s.file.Write(ctx, sqlite.Op{
+		Label: "merge index", Patience: sqlite.Ordinary,
+		Do: func(tx *sqlite.Tx) error {
+			began := time.Now()
+			did, err := indexes[i].merge(tx)
+			took, worked = time.Since(began), did
+			return err
+		},
+	})
+	if bad, ok := errors.AsType[*indexError](err); ok && damaged(bad.err) {
+		return took, false, s.markStale(ctx, i, bad.err)
+	}
+	return took, worked, err
+}

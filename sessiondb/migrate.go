@@ -1,0 +1,77 @@
+package sessiondb
+
+import (
+	"fmt"
+
+	"gatewayd/internal/problem"
+	"gatewayd/internal/sqlite"
+)
+
+// migrations[i] takes a file from version i to i+1. All that are due run in one IMMEDIATE transaction, so a kill
+// leaves the old schema or the new one.
+var migrations = []func(*sqlite.Tx) error{createSchema}
+
+// stale says whether a migration is due, by reads alone. It refuses what must not be touched.
+func stale(c *sqlite.Conn, path string) (bool, error) {
+	var version, app, objects int64
+	if _, err := c.Row(`PRAGMA user_version`, nil, &version); err != nil {
+		return false, fmt.Errorf("read schema version: %w", err)
+	}
+	if _, err := c.Row(`PRAGMA application_id`, nil, &app); err != nil {
+		return false, fmt.Errorf("read application id: %w", err)
+	}
+	if app == applicationID && version > 0 {
+		return version < schemaVersion, refuseNewer(path, version)
+	}
+	if _, err := c.Row(`SELECT count(*) FROM sqlite_schema`, nil, &objects); err != nil {
+		return false, fmt.Errorf("count schema objects: %w", err)
+	}
+	if app != 0 || version != 0 || objects != 0 {
+		return false, errForeign(path)
+	}
+	return true, nil
+}
+
+func refuseNewer(path string, version int64) error {
+	if version <= schemaVersion {
+		return nil
+	}
+	return &problem.Error{
+		Kind: problem.Config, Thing: fmt.Sprintf("state.db (%s)", path),
+		What: fmt.Sprintf("has schema version %d, this gatewayd knows up to %d", version, schemaVersion),
+		Fate: "the file was left as it is", Remedy: "run the newer gatewayd that wrote it, or start with another --home", Err: ErrNewerSchema,
+	}
+}
+
+func errForeign(path string) error {
+	return &problem.Error{
+		Kind: problem.Damaged, Thing: fmt.Sprintf("state.db (%s)", path), What: "is a database of another program",
+		Fate: "the file was left as it is", Remedy: "move it away, or start with another --home; sessions of Hermes come in with `gatewayd import hermes DIR`",
+		Err: ErrForeignFile,
+	}
+}
+
+func migrate(tx *sqlite.Tx) error {
+	var version int64
+	if _, err := tx.Row(`PRAGMA user_version`, nil, &version); err != nil {
+		return fmt.Errorf("read schema version: %w", err)
+	}
+	for v := version; v < schemaVersion; v++ {
+		if err := migrations[v](tx); err != nil {
+			return fmt.Errorf("migrate state.db to version %d: %w", v+1, err)
+		}
+	}
+	return tx.Script(fmt.Sprintf(`PRAGMA application_id = %d; PRAGMA user_version = %d;`, applicationID, schemaVersion))
+}
+
+func createSchema(tx *sqlite.Tx) error {
+	if err := tx.Script(schemaTables); err != nil {
+		return err
+	}
+	for _, ix := range indexes {
+		if err := ix.create(tx); err != nil {
+			return err
+		}
+	}
+	return nil
+}

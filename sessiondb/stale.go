@@ -1,0 +1,70 @@
+package sessiondb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"gatewayd/internal/sqlite"
+)
+
+// withoutDamagedIndex runs write, and when an index turns out to be damaged takes that index out of use and runs it
+// again: damage to an index never costs a row. Each index can fail once.
+func (s *Store) withoutDamagedIndex(ctx context.Context, write func() error) error {
+	err := write()
+	for range indexes {
+		bad, ok := errors.AsType[*indexError](err)
+		if !ok || !damaged(bad.err) {
+			return err
+		}
+		if marked := s.markStale(ctx, bad.ix, bad.err); marked != nil {
+			return errors.Join(err, marked)
+		}
+		err = write()
+	}
+	return err
+}
+
+// damaged says whether an error of an index means that the index is broken. Locks, a full disk, an ended context and a
+// closed file pass by themselves and prove nothing; everything else that only the index can have said does.
+func damaged(err error) bool {
+	switch sqlite.ClassOf(err) {
+	case sqlite.Corrupt, sqlite.Other, sqlite.Constraint:
+		return true
+	}
+	return false
+}
+
+// markStale takes an index out of use until the indexer has built it anew.
+func (s *Store) markStale(ctx context.Context, ix int, cause error) error {
+	s.log.Error("search index damaged, it is rebuilt beside the running daemon and searches scan meanwhile",
+		"path", s.file.Path(), "index", indexes[ix].table, "err", cause)
+	err := s.file.Write(ctx, sqlite.Op{
+		Label: "mark index stale", Patience: sqlite.Ordinary,
+		Do: func(tx *sqlite.Tx) error { return indexes[ix].setStale(tx) },
+	})
+	s.work.kick()
+	if err != nil {
+		return fmt.Errorf("mark index stale: %w", err)
+	}
+	return nil
+}
+
+// recreate drops what is left of an index and makes it empty, in the caller's transaction. A table whose own
+// configuration is damaged cannot even be dropped; then its entries are taken out of the schema.
+func (ix index) recreate(tx *sqlite.Tx) error {
+	if err := tx.Script(`DROP TABLE IF EXISTS ` + ix.table); err != nil {
+		if err := ix.cutOut(tx); err != nil {
+			return fmt.Errorf("drop damaged index: %w", err)
+		}
+	}
+	return ix.create(tx)
+}
+
+func (ix index) cutOut(tx *sqlite.Tx) error {
+	return tx.Script(fmt.Sprintf(`PRAGMA writable_schema = ON;
+DELETE FROM sqlite_schema WHERE name = '%[1]s';
+PRAGMA writable_schema = RESET;
+DROP TABLE IF EXISTS %[1]s_data; DROP TABLE IF EXISTS %[1]s_idx; DROP TABLE IF EXISTS %[1]s_content;
+DROP TABLE IF EXISTS %[1]s_docsize; DROP TABLE IF EXISTS %[1]s_config;`, ix.table))
+}

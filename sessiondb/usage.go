@@ -1,0 +1,93 @@
+package sessiondb
+
+import (
+	"context"
+	"time"
+
+	"gatewayd/internal/sqlite"
+)
+
+// Counts are tokens and calls as the provider reported them. Cached is the part of Prompt that was read from a cache.
+type Counts struct {
+	Calls      int64 `json:"calls"`
+	Prompt     int64 `json:"prompt_tokens"`
+	Completion int64 `json:"completion_tokens"`
+	Cached     int64 `json:"cached_tokens"`
+	CacheWrite int64 `json:"cache_write_tokens"`
+	Reasoning  int64 `json:"reasoning_tokens"`
+}
+
+// UsageDelta is what one response cost. Task is "" for the turn itself, else the name of the side job ("compaction").
+type UsageDelta struct {
+	Session, Model, Provider, Task string
+	Counts
+}
+
+// ModelUsage is the sum of one model at one provider for one task.
+type ModelUsage struct {
+	Model    string `json:"model"`
+	Provider string `json:"provider"`
+	Task     string `json:"task,omitempty"`
+	Counts
+	LastAt time.Time `json:"last_at"`
+}
+
+// Usage is what a session cost. Models are the most recently used first.
+type Usage struct {
+	Total  Counts       `json:"total"`
+	Models []ModelUsage `json:"models"`
+}
+
+const addUsage = `INSERT INTO usage(session_id, model, provider, task, calls, prompt, completion, cached, cache_write, reasoning, last_ref, first_at, last_at)
+ VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12)
+ ON CONFLICT(session_id, model, provider, task) DO UPDATE SET calls = calls + ?5, prompt = prompt + ?6, completion = completion + ?7,
+ cached = cached + ?8, cache_write = cache_write + ?9, reasoning = reasoning + ?10, last_ref = ?11, last_at = ?12`
+
+// AddUsage adds one response to the sums, exactly once. A delta without Calls counts as one call.
+func (s *Store) AddUsage(ctx context.Context, d UsageDelta) error {
+	now := time.Now()
+	ref := newUID(now)
+	if d.Calls == 0 {
+		d.Calls = 1
+	}
+	return s.file.Write(ctx, sqlite.Op{
+		Label: "add usage", Patience: sqlite.Ordinary,
+		Do: func(tx *sqlite.Tx) error {
+			if found, err := exists(tx.Conn, `SELECT 1 FROM sessions WHERE id = ?`, d.Session); err != nil || !found {
+				return firstError(err, errSessionMissing(d.Session))
+			}
+			_, err := tx.Exec(addUsage, d.Session, d.Model, d.Provider, d.Task, d.Calls, d.Prompt, d.Completion, d.Cached, d.CacheWrite, d.Reasoning,
+				ref, now.UnixMicro())
+			return err
+		},
+		Done: func(c *sqlite.Conn) (bool, error) {
+			return exists(c, `SELECT 1 FROM usage WHERE session_id = ? AND model = ? AND provider = ? AND task = ? AND last_ref = ?`, d.Session, d.Model, d.Provider, d.Task, ref)
+		},
+	})
+}
+
+// Usage reads the sums of a session.
+func (s *Store) Usage(ctx context.Context, session string) (Usage, error) {
+	var out Usage
+	err := s.file.Read(ctx, func(c *sqlite.Conn) error {
+		out = Usage{}
+		for r, err := range c.Query(`SELECT model, provider, task, calls, prompt, completion, cached, cache_write, reasoning, last_at
+ FROM usage WHERE session_id = ? ORDER BY last_at DESC, last_ref DESC`, session) {
+			if err != nil {
+				return err
+			}
+			n := Counts{Calls: r.Int(3), Prompt: r.Int(4), Completion: r.Int(5), Cached: r.Int(6), CacheWrite: r.Int(7), Reasoning: r.Int(8)}
+			out.Models = append(out.Models, ModelUsage{Model: r.Text(0), Provider: r.Text(1), Task: r.Text(2), Counts: n, LastAt: moment(r.Int(9))})
+			out.Total = out.Total.plus(n)
+		}
+		return nil
+	})
+	return out, err
+}
+
+func (c Counts) plus(d Counts) Counts {
+	return Counts{
+		Calls: c.Calls + d.Calls, Prompt: c.Prompt + d.Prompt, Completion: c.Completion + d.Completion,
+		Cached: c.Cached + d.Cached, CacheWrite: c.CacheWrite + d.CacheWrite, Reasoning: c.Reasoning + d.Reasoning,
+	}
+}
