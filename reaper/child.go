@@ -37,11 +37,7 @@ func (c *Child) PID() int { return c.cmd.Process.Pid }
 
 // Signal sends sig to the child, through its pidfd. A child that has ended gives os.ErrProcessDone.
 func (c *Child) Signal(sig syscall.Signal) error {
-	err := signalFile(c.pidfd, sig)
-	if errors.Is(err, syscall.ESRCH) || errors.Is(err, os.ErrClosed) {
-		return os.ErrProcessDone
-	}
-	return err
+	return signalFile(c.pidfd, sig)
 }
 
 // Wait returns how the child ended: its exit code and 0, or -1 and the signal that killed it. It is to be called
@@ -49,6 +45,7 @@ func (c *Child) Signal(sig syscall.Signal) error {
 func (c *Child) Wait() (code, signal int, err error) {
 	defer c.pidfd.Close()
 	defer children.forget(c.cmd)
+	_ = waitExit(c.pidfd) // Wait itself would not block: the pidfd that it shares with us is non-blocking
 	err = c.cmd.Wait()
 	if _, failed := errors.AsType[*exec.ExitError](err); failed {
 		err = nil

@@ -95,7 +95,7 @@ func (p *Process) Stop(grace time.Duration) {
 	if p.control != nil && json.NewEncoder(p.control).Encode(order{Stop: &stop{Grace: grace}}) == nil {
 		return
 	}
-	if err := signalFile(p.pidfd, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) && !errors.Is(err, os.ErrClosed) {
+	if err := signalFile(p.pidfd, syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		p.reaper.log.Warn("keeper could not be asked to stop", "run", p.id, "pid", p.keeper.PID, "err", err)
 	}
 }

@@ -64,3 +64,10 @@ func (r *Reaper) mind(spare *keeperProc) {
 		}
 	}
 }
+
+// Warm says how many spares wait for a command.
+func (r *Reaper) Warm() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.pool)
+}

@@ -48,7 +48,8 @@ func leaderAttr(pidfd *int) *syscall.SysProcAttr {
 
 func childAttr(pidfd *int) *syscall.SysProcAttr { return &syscall.SysProcAttr{PidFD: pidfd} }
 
-// pidfdFile hands a pidfd to the runtime's poller, so that waiting for an exit costs no thread.
+// pidfdFile hands a pidfd to the runtime's poller, so that waiting for an exit costs no thread. The flag is shared
+// with the copy that os.Process holds, so Wait there answers EAGAIN unless waitExit has returned before.
 func pidfdFile(fd int) *os.File {
 	_ = unix.SetNonblock(fd, true)
 	return os.NewFile(uintptr(fd), "pidfd")
@@ -98,14 +99,15 @@ func signalPidfd(fd int, sig syscall.Signal) error {
 	return unix.PidfdSendSignal(fd, sig, nil, 0)
 }
 
+// signalFile signals through a pidfd that may have been closed meanwhile: then the process is gone.
 func signalFile(pidfd *os.File, sig syscall.Signal) error {
-	conn, err := pidfd.SyscallConn()
-	if err != nil {
-		return fmt.Errorf("signal process: %w", err)
-	}
 	var sent error
-	if err := conn.Control(func(fd uintptr) { sent = signalPidfd(int(fd), sig) }); err != nil {
-		return fmt.Errorf("signal process: %w", err)
+	conn, err := pidfd.SyscallConn()
+	if err == nil {
+		err = conn.Control(func(fd uintptr) { sent = signalPidfd(int(fd), sig) })
+	}
+	if err != nil || errors.Is(sent, unix.ESRCH) {
+		return os.ErrProcessDone
 	}
 	return sent
 }

@@ -10,9 +10,9 @@ import (
 // descendants gives everything below the roots that still runs, parents before children. A tree that forks while
 // it is looked at may hide a process once; whoever ends a tree looks again until nothing is left.
 func descendants(all []procfs.Stat, roots ...int) []procfs.Stat {
-	children := make(map[int][]procfs.Stat, len(all))
+	below := make(map[int][]procfs.Stat, len(all))
 	for _, stat := range all {
-		children[stat.PPID] = append(children[stat.PPID], stat)
+		below[stat.PPID] = append(below[stat.PPID], stat)
 	}
 	var found []procfs.Stat
 	seen := make(map[int]bool, len(roots))
@@ -21,7 +21,7 @@ func descendants(all []procfs.Stat, roots ...int) []procfs.Stat {
 			continue
 		}
 		seen[queue[0]] = true
-		for _, stat := range children[queue[0]] {
+		for _, stat := range below[queue[0]] {
 			queue = append(queue, stat.PID)
 			if !stat.Dead() {
 				found = append(found, stat)
