@@ -85,6 +85,7 @@ func (w *writer) mayWrite() error {
 // try runs the batch in one transaction. On return without error the batch holds what was committed.
 func (w *writer) try(t *trial) error {
 	t.phase = phaseBegin
+	w.tries.Add(1)
 	w.fitBusyTimeout(t.batch)
 	if err := w.conn.control(sqlBegin); err != nil {
 		return err

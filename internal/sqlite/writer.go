@@ -53,7 +53,8 @@ type writer struct {
 	batch []*request // reused
 	last  int        // size of the batch before
 
-	shortBusy bool // SQLite's busy timeout is below its usual value
+	shortBusy bool         // SQLite's busy timeout is below its usual value
+	tries     atomic.Int64 // transactions begun or tried
 
 	wal     walState
 	mu      sync.Mutex    // guards leaving

@@ -1,0 +1,286 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"gatewayd/internal/problem"
+)
+
+func TestWaitingWritesShareOneTransaction(t *testing.T) {
+	o := testOptions(t)
+	commits := 0
+	o.seams.commit = func(commit func() error) error { commits++; return commit() }
+	f := mustOpen(t, o)
+	for _, err := range oneBatch(t, f, 50, func(i int) Op { return insert(fmt.Sprint(i)) }) {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if n := count(t, f); n != 50 || commits != 1 {
+		t.Errorf("%d rows in %d commits, want 50 in 1", n, commits)
+	}
+}
+
+// lock holds the write lock from outside until it is told to stop.
+func lock(t testing.TB, path string) (release func()) {
+	t.Helper()
+	db, err := OpenBare(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Exec("BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	return sync.OnceFunc(func() {
+		if err := errors.Join(db.Exec("ROLLBACK"), db.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAWriteWaitsForALockWithinItsPatience(t *testing.T) {
+	f := mustOpen(t, testOptions(t))
+	release := lock(t, f.Path())
+	defer release()
+
+	op := insert("impatient")
+	op.Patience = 30 * time.Millisecond
+	start := time.Now()
+	err := f.Write(t.Context(), op)
+	if ClassOf(err) != Busy || !problem.Is(err, problem.Busy) {
+		t.Errorf("got %v, want busy", err)
+	}
+	if took := time.Since(start); took > busyTimeout/2 {
+		t.Errorf("took %s for a patience of 30 ms", took)
+	}
+
+	done := make(chan error, 1)
+	go func() { done <- f.Write(context.Background(), insert("patient")) }()
+	waitUntil(t, func() bool { return f.writer.tries.Load() > 2 })
+	release()
+	if err := <-done; err != nil {
+		t.Errorf("patient write: %v", err)
+	}
+	if n := count(t, f); n != 1 {
+		t.Errorf("rows = %d", n)
+	}
+}
+
+func TestAWaitForALockNeverOutlastsTheContext(t *testing.T) {
+	f := mustOpen(t, testOptions(t))
+	defer lock(t, f.Path())()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	err := f.Write(ctx, insert("late"))
+	if c := ClassOf(err); c != Interrupted && c != Busy {
+		t.Errorf("got %v", err)
+	}
+	if took := time.Since(start); took > busyTimeout/2 {
+		t.Errorf("took %s for a context of 50 ms", took)
+	}
+}
+
+func TestARollbackNeverHidesTheFirstError(t *testing.T) {
+	f := mustOpen(t, testOptions(t))
+	first := errors.New("the first error")
+	// The operation ends the transaction behind the writer's back, so that undoing has nothing to undo.
+	err := f.Write(t.Context(), Op{Label: "sabotage", Do: func(tx *Tx) error {
+		if err := tx.db.Exec("ROLLBACK"); err != nil {
+			return err
+		}
+		return first
+	}})
+	if !errors.Is(err, first) {
+		t.Errorf("got %v", err)
+	}
+	mustWrite(t, f, insert("goes on"))
+}
+
+// A full disk or an I/O error inside a statement makes SQLite roll back everything. The neighbours run again.
+func TestALostTransactionIsRunAgainForTheOthers(t *testing.T) {
+	f := mustOpen(t, testOptions(t))
+	errs := oneBatch(t, f, 9, func(i int) Op {
+		if i != 4 {
+			return insert(fmt.Sprint("row", i))
+		}
+		return Op{Label: "culprit", Do: func(tx *Tx) error {
+			return errors.Join(sqlite3.IOERR_WRITE, tx.db.Exec("ROLLBACK"))
+		}}
+	})
+	for i, err := range errs {
+		if i == 4 && ClassOf(err) != IO {
+			t.Errorf("culprit: %v", err)
+		}
+		if i != 4 && err != nil {
+			t.Errorf("op %d: %v", i, err)
+		}
+	}
+	if n := count(t, f); n != 8 {
+		t.Errorf("rows = %d, want 8", n)
+	}
+}
+
+func TestABusyCommitIsAskedForAgainAndTheOperationRunsOnce(t *testing.T) {
+	o := testOptions(t)
+	fails := 3
+	o.seams.commit = func(commit func() error) error {
+		if fails--; fails >= 0 {
+			return sqlite3.BUSY
+		}
+		return commit()
+	}
+	f := mustOpen(t, o)
+	runs := 0
+	op := insert("once")
+	do := op.Do
+	op.Do = func(tx *Tx) error { runs++; return do(tx) }
+	mustWrite(t, f, op)
+	if n := count(t, f); n != 1 || runs != 1 {
+		t.Errorf("%d rows after %d runs, want 1 after 1", n, runs)
+	}
+}
+
+func TestABusyCommitGivesUpCleanlyWhenPatienceEnds(t *testing.T) {
+	o := testOptions(t)
+	stuck := true
+	o.seams.commit = func(commit func() error) error {
+		if stuck {
+			return sqlite3.BUSY
+		}
+		return commit()
+	}
+	f := mustOpen(t, o)
+	op := insert("never")
+	op.Patience = 50 * time.Millisecond
+	if err := f.Write(t.Context(), op); ClassOf(err) != Busy {
+		t.Errorf("got %v", err)
+	}
+	stuck = false
+	mustWrite(t, f, insert("later"))
+	if n := count(t, f); n != 1 {
+		t.Errorf("rows = %d, want 1", n)
+	}
+}
+
+func TestACommitOfUnknownFateIsResolvedByAskingForTheRow(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		stored bool // the COMMIT did its work before it failed
+		ask    bool // the operation can be asked for
+		want   func(error) bool
+	}{
+		{"stored", true, true, func(err error) bool { return err == nil }},
+		{"not stored", false, true, func(err error) bool { return ClassOf(err) == IO && strings.Contains(err.Error(), fateNone) }},
+		{"nobody can tell", true, false, func(err error) bool { return strings.Contains(err.Error(), "is unknown") }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			o := testOptions(t)
+			broken := true
+			o.seams.commit = func(commit func() error) error {
+				if !broken {
+					return commit()
+				}
+				if tc.stored {
+					commit()
+				}
+				return sqlite3.IOERR_FSYNC
+			}
+			o.seams.full = func(string) bool { return false }
+			f := mustOpen(t, o)
+			op := insert("a")
+			if !tc.ask {
+				op.Done = nil
+			}
+			if err := f.Write(t.Context(), op); !tc.want(err) {
+				t.Errorf("got %v", err)
+			}
+			broken = false
+			mustWrite(t, f, insert("b"))
+			want := 1
+			if tc.stored {
+				want = 2
+			}
+			if n := count(t, f); n != want {
+				t.Errorf("rows = %d, want %d", n, want)
+			}
+		})
+	}
+}
+
+func TestADeferredConstraintCostsOnlyTheOneWhoBrokeIt(t *testing.T) {
+	o := testOptions(t)
+	o.Migrate = func(tx *Tx) error {
+		return errors.Join(migrate(tx), tx.Script("CREATE TABLE child (row INTEGER REFERENCES rows (id) DEFERRABLE INITIALLY DEFERRED) STRICT"))
+	}
+	f := mustOpen(t, o)
+	errs := oneBatch(t, f, 5, func(i int) Op {
+		if i != 2 {
+			return insert(fmt.Sprint("row", i))
+		}
+		return Op{Label: "orphan", Do: func(tx *Tx) error {
+			_, err := tx.Exec("INSERT INTO child (row) VALUES (999)")
+			return err
+		}}
+	})
+	for i, err := range errs {
+		if i == 2 && ClassOf(err) != Constraint {
+			t.Errorf("orphan: %v", err)
+		}
+		if i != 2 && err != nil {
+			t.Errorf("op %d: %v", i, err)
+		}
+	}
+}
+
+func TestTransactionWordsAreRefused(t *testing.T) {
+	f := mustOpen(t, testOptions(t))
+	for _, sql := range []string{"COMMIT", " -- note\nrollback", "/* x */ BEGIN", "END", "savepoint a", "RELEASE a", "VACUUM", "ATTACH 'x' AS y", "DETACH y", ";COMMIT"} {
+		for name, run := range map[string]func(*Tx) error{
+			"exec":   func(tx *Tx) error { _, err := tx.Exec(sql); return err },
+			"script": func(tx *Tx) error { return tx.Script(sql) },
+			"row":    func(tx *Tx) error { _, err := tx.Row(sql, nil); return err },
+		} {
+			if err := f.Write(t.Context(), Op{Label: name, Do: run}); !errors.Is(err, errTransactionWord) {
+				t.Errorf("%s %q: %v", name, sql, err)
+			}
+		}
+	}
+}
+
+// The whole File lives in fake time, so that an hour of patience is a moment.
+func TestPatienceIsSpentInFakeTimeToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := testOptions(t)
+		f, err := Open(context.Background(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		release := lock(t, f.Path())
+		start := time.Now()
+		op := insert("a")
+		op.Patience = Transcript
+		if err := f.Write(context.Background(), op); ClassOf(err) != Busy {
+			t.Errorf("got %v", err)
+		}
+		if took := time.Since(start); took < Transcript || took > Transcript+2*time.Second {
+			t.Errorf("waited %s for a patience of %s", took, Transcript)
+		}
+		release()
+		if err := f.Write(context.Background(), op); err != nil {
+			t.Error(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
