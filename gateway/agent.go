@@ -2,7 +2,11 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"io"
+
+	"gatewayd/gateway/provider"
+	"gatewayd/internal/problem"
 )
 
 // Card is the work a worker process was given: one card of a board, one run.
@@ -14,7 +18,7 @@ type Card struct {
 	Ended       func() bool // whether the board's tools have completed or blocked the card (tool.BoardTools gives it)
 }
 
-// Exit codes of a worker process (spec of the worker protocol).
+// Exit codes of a worker process, as the dispatcher reads them.
 const (
 	ExitDone        = 0  // the turn ended; the board says whether the card was completed
 	ExitFailed      = 1  // the turn failed; the dispatcher counts a crash
@@ -22,5 +26,70 @@ const (
 	ExitUnusable    = 78 // no model, or the provider will refuse again; the card is blocked at once
 )
 
-// Work runs the turn of a card, writes what a person should find in the worker's log to out, and gives the process's exit code.
-func (g *Gateway) Work(ctx context.Context, card Card, out io.Writer) int { return ExitFailed }
+// workerPrompt is the system prompt of a card's session. It holds nothing of the card, so all workers share one prefix.
+const workerPrompt = "You are a worker of gatewayd. The user message is a card of a task board: do what it asks, in the working directory, with the " +
+	"tools you have. When it is done, call kanban_complete once, with a summary of what you did and found. When you cannot go on without " +
+	"somebody, call kanban_block with what you need. Never end without one of the two."
+
+// reminder is for a model that answered and forgot to end its card; one reminder saves a whole run.
+const reminder = "Your card is still open. Call kanban_complete with a summary if it is done, or kanban_block with the reason if it cannot be done now."
+
+// Work runs the turn of a card, writes what a person should find in the worker's log to out, and gives the process's exit code. A
+// run has a session of its own; the next run of the card begins a new one.
+func (g *Gateway) Work(ctx context.Context, card Card, out io.Writer) int {
+	if about := g.opts.Model.Describe(); about.Offline {
+		fmt.Fprintf(out, "no model is connected, so this lane cannot work: set model.base_url and model.name in config.yaml, or give the lane another preset\n")
+		return ExitUnusable
+	}
+	text := card.Text
+	for range 2 {
+		result, err := g.Say(ctx, Say{
+			Key: fmt.Sprintf("card:%s:%s:%d", card.Board, card.Task, card.Run), Source: SourceWorker, System: workerPrompt,
+			Title: card.Task, Dir: card.Dir, Text: text,
+		}, workerLog(out))
+		if err != nil {
+			fmt.Fprintf(out, "\n%v\n", err)
+			return exitOf(err, "")
+		}
+		fmt.Fprintf(out, "\n%s\n[session %s, %s, %d model calls]\n", result.Text, result.Session, result.ExitReason, result.Calls)
+		switch {
+		case card.Ended != nil && card.Ended():
+			return ExitDone
+		case result.Error != nil:
+			return exitOf(result.Error, result.Class)
+		case !result.Completed:
+			return ExitFailed
+		}
+		text = reminder
+	}
+	fmt.Fprintln(out, "the model ended without completing or blocking its card")
+	return ExitDone
+}
+
+// exitOf tells the dispatcher who is to blame: nobody, the provider for good, or this run.
+func exitOf(err error, class provider.Class) int {
+	switch class {
+	case provider.RateLimit, provider.Overloaded:
+		return ExitRateLimited
+	case provider.Auth, provider.Billing, provider.ModelNotFound:
+		return ExitUnusable
+	}
+	if problem.Is(err, problem.Config) {
+		return ExitUnusable
+	}
+	return ExitFailed
+}
+
+// workerLog writes a turn's events as a person reads them in a log. The answer's text is written at the end.
+func workerLog(out io.Writer) func(Event) {
+	return func(e Event) {
+		switch e.Kind {
+		case EventToolStarted:
+			fmt.Fprintf(out, "> %s %s\n", e.Tool, e.Text)
+		case EventToolFinished:
+			fmt.Fprintf(out, "%s\n", e.Text)
+		case EventNotice:
+			fmt.Fprintf(out, "! %s\n", e.Text)
+		}
+	}
+}

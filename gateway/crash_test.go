@@ -1,0 +1,5 @@
+package gateway
+
+const roleVariable = "GATEWAYD_TEST_ROLE"
+
+func childMain(role string) int { return 1 }

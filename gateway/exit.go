@@ -1,0 +1,166 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"gatewayd/gateway/provider"
+	"gatewayd/internal/problem"
+)
+
+// Finish reasons of rows and results that are ours; the others are the provider's words.
+const (
+	finishStop        = "stop"
+	finishInterrupted = "interrupted"
+	finishError       = "error"
+	finishBudget      = "budget"
+	finishEmpty       = "empty"
+	finishNotStored   = "not_stored"
+)
+
+// exit is how a turn's steps ended. With answer set it is an answer; otherwise note explains to a person, in the words of the
+// closing row, why there is none, and partial is text that was visible already.
+type exit struct {
+	answer    *provider.Response
+	reason    string // ExitReason
+	finish    string
+	partial   string
+	note      string
+	cause     error // the interrupt, when it was one
+	problem   *problem.Error
+	class     provider.Class
+	retryable bool
+}
+
+// interruptNotes are the closing words of each cause. A lost lease has none: the transcript is somebody else's.
+var interruptNotes = map[error]string{
+	Stop:       "[Stopped by the user before there was an answer.]",
+	Redirect:   "[Left unfinished: a newer message took over.]",
+	ClientGone: "[Left unfinished: the client disconnected before there was an answer.]",
+	Drain:      "[Interrupted: gatewayd was stopping. Nothing of this turn is running any more; send a message to go on.]",
+	Stall:      "[Ended: there was no sign of life from the model or a tool for too long. Nothing of this turn is running any more.]",
+	LeaseLost:  "[Ended: another process took over this conversation. Nothing more was written here.]",
+}
+
+func causeName(cause error) string {
+	switch cause {
+	case Stop:
+		return "stop"
+	case Redirect:
+		return "redirect"
+	case Drain:
+		return "drain"
+	case Stall:
+		return "stall"
+	case LeaseLost:
+		return "lease_lost"
+	}
+	return "client_gone"
+}
+
+// interruptedExit ends a turn whose context carries a cause.
+func interruptedExit(ctx context.Context, partial string) exit {
+	cause := causeOf(ctx)
+	return exit{
+		reason: "interrupted(" + causeName(cause) + ")", finish: finishInterrupted, partial: partial, note: interruptNotes[cause], cause: cause,
+		retryable: true,
+	}
+}
+
+// modelExit ends a turn because the model could not answer.
+func modelExit(err error, model string) exit {
+	x := exit{reason: "model_failed", finish: finishError, class: provider.Unknown}
+	what, remedy := err.Error(), ""
+	if e, ok := errors.AsType[*provider.Error](err); ok {
+		x.class, x.partial, what, remedy = e.Class, e.Partial.Text, e.Message, e.Remedy
+		x.reason = "model_failed(" + string(e.Class) + ")"
+		if e.Attempts > 1 {
+			what += fmt.Sprintf(" (%d attempts)", e.Attempts)
+		}
+	}
+	x.retryable = retryable(x.class)
+	x.problem = &problem.Error{
+		Kind: kindOf(x.class), Thing: "model " + model, What: "could not answer: " + what, Fate: "the message is stored", Remedy: remedy, Err: err,
+	}
+	x.note = "[The model could not answer: " + strings.TrimRight(what, ".") + "."
+	if remedy != "" {
+		x.note += " " + strings.ToUpper(remedy[:1]) + strings.TrimRight(remedy[1:], ".") + "."
+	}
+	x.note += "]"
+	return x
+}
+
+func retryable(class provider.Class) bool {
+	switch class {
+	case provider.RateLimit, provider.Overloaded, provider.ServerError, provider.Timeout, provider.Transport, provider.Breaker, provider.Unknown:
+		return true
+	}
+	return false
+}
+
+func kindOf(class provider.Class) problem.Kind {
+	switch class {
+	case provider.Auth, provider.Billing, provider.ModelNotFound:
+		return problem.Config
+	case provider.RateLimit, provider.Overloaded:
+		return problem.Busy
+	case provider.ContextOverflow, provider.PayloadTooLarge, provider.FormatError:
+		return problem.Invalid
+	case provider.ContentPolicy:
+		return problem.Denied
+	}
+	return problem.Unavailable
+}
+
+// notStored ends a turn because rows could not be written: nothing runs and nothing is sent on unstored ground.
+func notStored(what string, err error) *exit {
+	return &exit{
+		reason: "session_persistence_failed", finish: finishNotStored, note: "[Ended: " + what + " could not be stored, so the turn was not continued.]",
+		problem: storageProblem(what, err), retryable: true,
+	}
+}
+
+// storageProblem keeps the store's own sentence (disk full, locked, damaged, lease lost) and says which part it cost.
+func storageProblem(what string, err error) *problem.Error {
+	p := &problem.Error{
+		Kind: problem.Unavailable, Thing: what, What: "could not be stored", Fate: "earlier rows are kept", Remedy: "see `gatewayd doctor`, then send the message again", Err: err,
+	}
+	if cause, ok := errors.AsType[*problem.Error](err); ok {
+		p.Kind, p.Remedy = cause.Kind, ""
+	}
+	return p
+}
+
+func budgetExit(n int) exit {
+	return exit{
+		reason: fmt.Sprintf("max_iterations_reached(%d/%d)", n, n), finish: finishBudget, retryable: true,
+		note: fmt.Sprintf("[Stopped after %d steps, the limit of one turn (agent.max_iterations). What was done so far is kept; send a message to go on.]", n),
+		problem: &problem.Error{
+			Kind: problem.Unavailable, Thing: "the turn", What: fmt.Sprintf("used up its %d steps without an answer", n), Fate: "its rows are stored",
+			Remedy: "send a message to go on, or raise agent.max_iterations",
+		},
+	}
+}
+
+func emptyExit(model, finish string) exit {
+	note := "[The model gave an empty answer twice.]"
+	if finish == "content_filter" {
+		note = "[The provider's content filter withheld the answer.]"
+	}
+	return exit{reason: "empty_answer", finish: finishEmpty, note: note, retryable: true, problem: &problem.Error{
+		Kind: problem.Unavailable, Thing: "model " + model, What: "gave an empty answer twice", Fate: "the message is stored", Remedy: "send it again or rephrase it",
+	}}
+}
+
+func invalidExit() exit {
+	return exit{
+		reason: "invalid_tool_calls", finish: finishError, retryable: true,
+		note: fmt.Sprintf("[Ended: the model asked %d times in a row for tools that do not exist or with unreadable arguments. None of them was run.]", invalidMax),
+		problem: &problem.Error{
+			Kind: problem.Unavailable, Thing: "the model", What: "keeps asking for tools that do not exist or with unreadable arguments",
+			Fate: "none of them was run", Remedy: "try another model; small ones often cannot call tools",
+		},
+	}
+}

@@ -1,0 +1,131 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"gatewayd/gateway/provider"
+	"gatewayd/sessiondb"
+)
+
+const kindHistory = "history" // a row the client told us of when it began the conversation
+
+// open makes the transcript fit to be continued and stores the user row (P1), before the model hears anything.
+func (t *turn) open() error {
+	t.enter("open")
+	store := t.g.opts.Store
+	if t.session.EndedAt != nil {
+		if _, err := store.ReopenIfExplicitlyClosed(t.ctx, t.lease, t.say.Source); err != nil {
+			return t.notOpened(err)
+		}
+	}
+	rows, fixed, err := t.g.mend(t.ctx, t.lease)
+	if err != nil {
+		return t.notOpened(err)
+	}
+	if !fixed.empty() {
+		t.log.Warn("transcript repaired before the turn", "outcome", fixed.recovered(t.session.ID).Outcome)
+	}
+	t.rows = rows
+	if t.system, err = t.prompt(); err != nil {
+		return t.notOpened(err)
+	}
+	batch := []sessiondb.NewMessage{{Role: roleUser, Content: t.say.Text, Wire: t.say.Wire}}
+	if len(rows) == 0 {
+		batch = append(historyRows(t.say.History), batch...)
+	}
+	if t.ctx.Err() != nil {
+		return errLeftEarly(context.Cause(t.ctx))
+	}
+	return explained(t.append(batch...), "session "+t.session.ID)
+}
+
+func (t *turn) notOpened(err error) error {
+	if t.ctx.Err() != nil {
+		return errLeftEarly(context.Cause(t.ctx))
+	}
+	return explained(err, "session "+t.session.ID)
+}
+
+// prompt is the session's own system prompt, byte for byte. A session without one (an imported one) gets the configured one.
+func (t *turn) prompt() (string, error) {
+	if t.session.PromptHash == "" {
+		return t.g.opts.SystemPrompt, nil
+	}
+	prompt, err := t.g.opts.Store.Prompt(t.ctx, t.session.PromptHash)
+	if err == nil && prompt == "" {
+		t.log.Warn("system prompt missing, the configured one is used", "hash", t.session.PromptHash)
+		return t.g.opts.SystemPrompt, nil
+	}
+	return prompt, err
+}
+
+// historyRows turns what a client told into rows. System messages are not rows: the prompt is the session's.
+func historyRows(history []provider.Message) []sessiondb.NewMessage {
+	var rows []sessiondb.NewMessage
+	for _, m := range history {
+		row := sessiondb.NewMessage{Role: m.Role, Content: m.Content, ToolCallID: m.ToolCallID, ToolName: m.Name, Kind: kindHistory}
+		switch m.Role {
+		case roleUser, roleTool:
+		case roleAssistant:
+			row.ToolCalls = foreignCalls(m.ToolCalls)
+		default:
+			continue
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func foreignCalls(calls []provider.ToolCall) json.RawMessage {
+	if len(calls) == 0 {
+		return nil
+	}
+	stored := make([]storedCall, 0, len(calls))
+	for _, call := range calls {
+		stored = append(stored, storeCall(call, intentNone))
+	}
+	return marshalCalls(stored)
+}
+
+// mend reads a transcript and writes what is missing at its tail, once, by compare-and-swap. It gives the rows as they are
+// afterwards. It is called under the turn lease only, so whoever worked on an unfinished turn is gone.
+func (g *Gateway) mend(ctx context.Context, l sessiondb.Lease) ([]sessiondb.Message, repair, error) {
+	for {
+		rows, err := g.opts.Store.Transcript(ctx, l.Session)
+		if err != nil {
+			return nil, repair{}, fmt.Errorf("read transcript: %w", err)
+		}
+		r := planRepair(rows, time.Now())
+		if r.empty() {
+			return rows, r, nil
+		}
+		err = g.opts.Store.Repair(ctx, l, r.changes())
+		if errors.Is(err, sessiondb.ErrRowChanged) && ctx.Err() == nil {
+			continue // somebody edited the row meanwhile; decide anew from what is there
+		}
+		if err != nil {
+			return nil, r, fmt.Errorf("repair transcript: %w", err)
+		}
+		rows, err = g.opts.Store.Transcript(ctx, l.Session)
+		return rows, r, err
+	}
+}
+
+func (r *repair) changes() []sessiondb.RowRepair {
+	var out []sessiondb.RowRepair
+	for _, row := range r.supersede {
+		out = append(out, sessiondb.RowRepair{ID: row.ID, OldDigest: row.Digest(), Drop: true})
+	}
+	if r.withdraw != nil {
+		wire := withdrawn
+		out = append(out, sessiondb.RowRepair{ID: r.withdraw.ID, OldDigest: r.withdraw.Digest(), Wire: &wire})
+	}
+	for i := range r.insert {
+		out = append(out, sessiondb.RowRepair{Insert: &r.insert[i]})
+	}
+	return out
+}

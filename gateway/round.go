@@ -1,0 +1,155 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"gatewayd/gateway/provider"
+	"gatewayd/gateway/tool"
+	"gatewayd/sessiondb"
+)
+
+const roundWorkers = 8 // calls of one answer that run at a time
+
+// round stores an answer's calls with their intents (P2), runs them, and stores each result as it comes (P3). Nothing runs when
+// the calls could not be stored, and nobody sees a result whose row is not there. usable is false when no call could be run.
+func (t *turn) round(answer provider.Response, number int) (usable bool, end *exit) {
+	calls := plan(answer.ToolCalls, t.id, number, t.g.opts.Tools)
+	if err := t.append(callsRow(answer, calls)); err != nil {
+		return false, notStored("the tool calls", err)
+	}
+	t.enter("tools")
+	if err := t.runAll(calls); err != nil {
+		return false, notStored("a tool's result", err)
+	}
+	for _, call := range calls {
+		usable = usable || call.usable
+	}
+	return usable, nil
+}
+
+func callsRow(answer provider.Response, calls []planned) sessiondb.NewMessage {
+	stored, effect := make([]storedCall, 0, len(calls)), intentNone
+	for _, call := range calls {
+		stored = append(stored, call.stored)
+		if call.stored.Intent != intentNone {
+			effect = intentPossible
+		}
+	}
+	return sessiondb.NewMessage{
+		Role: roleAssistant, Content: answer.Text, ToolCalls: marshalCalls(stored), Effect: effect,
+		FinishReason: "tool_calls", Reasoning: answer.Reasoning,
+	}
+}
+
+// runAll runs the calls, eight at a time in their order, and gives the first failure to store a result; the others are then
+// stopped. Calls that an interrupt kept from starting are answered as not run.
+func (t *turn) runAll(calls []planned) error {
+	ctx, stop := context.WithCancelCause(t.ctx)
+	defer stop(nil)
+	var (
+		wg    sync.WaitGroup
+		once  sync.Once
+		first error
+		slots = make(chan struct{}, roundWorkers)
+	)
+	for i, call := range calls {
+		if call.twin >= 0 {
+			continue
+		}
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			if err := t.runOne(ctx, call, twins(calls, i)); err != nil {
+				once.Do(func() { first = err; stop(err) })
+			}
+		})
+	}
+	wg.Wait()
+	return first
+}
+
+// twins gives the calls that share the run of call i, itself first.
+func twins(calls []planned, i int) []planned {
+	out := []planned{calls[i]}
+	for _, call := range calls {
+		if call.twin == i {
+			out = append(out, call)
+		}
+	}
+	return out
+}
+
+// runOne runs a call, stores its row and then shows it.
+func (t *turn) runOne(ctx context.Context, call planned, all []planned) error {
+	name, result := call.stored.Function.Name, skipped(ctx)
+	if ctx.Err() == nil {
+		t.sink.put(Event{Kind: EventToolStarted, Tool: name, CallID: call.stored.ID, Text: call.args})
+		result = t.perform(ctx, call)
+	}
+	t.progress.touch()
+	result.Content = t.fit(result.Content)
+	rows := make([]sessiondb.NewMessage, 0, len(all))
+	for _, twin := range all {
+		rows = append(rows, sessiondb.NewMessage{
+			Role: roleTool, Content: result.Content, ToolCallID: twin.stored.ID, ToolName: name, Effect: string(result.Effect),
+		})
+	}
+	if err := t.append(rows...); err != nil {
+		return err
+	}
+	for _, twin := range all {
+		t.sink.put(Event{Kind: EventToolFinished, Tool: name, CallID: twin.stored.ID, Text: result.Content, Err: result.Err})
+	}
+	return nil
+}
+
+// skipped is the answer to a call that an interrupt kept from starting.
+func skipped(ctx context.Context) tool.Result {
+	text := "[not run]"
+	if cause := context.Cause(ctx); cause != nil {
+		text = "[not run: " + cause.Error() + "]"
+	}
+	return tool.Result{Content: text, Err: true, Effect: tool.EffectNone, Interrupted: true}
+}
+
+// perform runs a call through the set, which holds the gate. A tool that does not stop when it is told is left behind: the turn
+// has to end.
+func (t *turn) perform(ctx context.Context, call planned) tool.Result {
+	dir := t.say.Dir
+	if dir == "" {
+		dir = t.g.opts.Dir
+	}
+	done := make(chan tool.Result, 1)
+	go func() {
+		done <- t.g.opts.Tools.Run(ctx, tool.Call{
+			Session: t.session.ID, Turn: t.id, ID: call.stored.ID, Name: call.name, Args: json.RawMessage(call.args), Dir: dir,
+			Policy: t.policy(), Progress: t.progress.touch, Log: t.log,
+		})
+	}()
+	select {
+	case result := <-done:
+		return result
+	case <-ctx.Done():
+	}
+	late := time.NewTimer(stopTimeout)
+	defer late.Stop()
+	select {
+	case result := <-done:
+		return result
+	case <-late.C:
+		t.log.Error("tool did not stop", "tool", call.name, "waited", stopTimeout.String())
+		return tool.Result{Content: "[this call did not stop when it was told; its effect is UNKNOWN]", Err: true, Effect: tool.EffectUnknown, Interrupted: true}
+	}
+}
+
+// fit cuts a result to the room that is left in this turn, so that no request grows without bound.
+func (t *turn) fit(content string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	content = tool.Clip(content, max(leastRoom, t.room))
+	t.room -= len(content)
+	return content
+}

@@ -1,0 +1,99 @@
+package gateway
+
+import "sync"
+
+// Bounds of what waits for a slow reader of events. Deltas are joined, so a reader that is merely slower than the model loses
+// nothing; one that stands still is dropped, and its turn goes on.
+const (
+	sinkEvents = 1_024
+	sinkBytes  = 4 << 20
+)
+
+// sink hands events to a reader from a goroutine of its own, so that a reader who stands still never holds a turn.
+type sink struct {
+	mu      sync.Mutex
+	wake    chan struct{} // one token: something changed
+	pending []Event
+	bytes   int
+	closed  bool
+	dropped bool
+	done    chan struct{}
+}
+
+// newSink starts the goroutine; a nil reader takes nothing.
+func newSink(read func(Event)) *sink {
+	s := &sink{wake: make(chan struct{}, 1), done: make(chan struct{})}
+	if read == nil {
+		s.dropped = true
+		close(s.done)
+		return s
+	}
+	go s.pump(read)
+	return s
+}
+
+// put never blocks.
+func (s *sink) put(e Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dropped || s.closed {
+		return
+	}
+	s.bytes += len(e.Text)
+	if n := len(s.pending); n > 0 && joinable(s.pending[n-1], e) {
+		s.pending[n-1].Text += e.Text
+	} else {
+		s.pending = append(s.pending, e)
+	}
+	if len(s.pending) > sinkEvents || s.bytes > sinkBytes {
+		s.dropped, s.pending, s.bytes = true, nil, 0
+	}
+	s.signal()
+}
+
+// close says that nothing more comes and waits until the reader has taken what is there; the caller is the reader's own.
+func (s *sink) close() (dropped bool) {
+	s.mu.Lock()
+	none := s.dropped && len(s.pending) == 0
+	s.closed = true
+	s.signal()
+	s.mu.Unlock()
+	<-s.done
+	return none
+}
+
+func (s *sink) signal() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (s *sink) pump(read func(Event)) {
+	defer close(s.done)
+	for {
+		events, end := s.take()
+		for _, e := range events {
+			read(e)
+		}
+		if end {
+			return
+		}
+		if len(events) == 0 {
+			<-s.wake
+		}
+	}
+}
+
+// take gives what waits; end means that nothing follows it.
+func (s *sink) take() (events []Event, end bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	events, s.pending, s.bytes = s.pending, nil, 0
+	return events, s.closed || s.dropped
+}
+
+// joinable reports whether b continues a.
+func joinable(a, b Event) bool {
+	return a.Kind == b.Kind && (a.Kind == EventDelta || a.Kind == EventReasoning)
+}

@@ -1,0 +1,64 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"gatewayd/internal/problem"
+	"gatewayd/sessiondb"
+)
+
+// Store is what the gateway needs of sessiondb.Store, which see.
+type Store interface {
+	CreateSession(ctx context.Context, n sessiondb.NewSession) (sessiondb.Session, error)
+	Session(ctx context.Context, id string) (sessiondb.Session, error)
+	ReopenIfExplicitlyClosed(ctx context.Context, l sessiondb.Lease, provenance string) (bool, error)
+	Prompt(ctx context.Context, hash string) (string, error)
+	Transcript(ctx context.Context, session string) ([]sessiondb.Message, error)
+	Append(ctx context.Context, l sessiondb.Lease, rows []sessiondb.NewMessage) ([]sessiondb.Message, error)
+	Repair(ctx context.Context, l sessiondb.Lease, repairs []sessiondb.RowRepair) error
+	AddUsage(ctx context.Context, d sessiondb.UsageDelta) error
+	AcquireTurn(ctx context.Context, session string, h sessiondb.Holder, ttl time.Duration) (sessiondb.Lease, error)
+	TryTurn(ctx context.Context, session string, h sessiondb.Holder, ttl time.Duration) (sessiondb.Lease, error)
+	Renew(ctx context.Context, l sessiondb.Lease) (sessiondb.Lease, error)
+	Release(ctx context.Context, l sessiondb.Lease) error
+	Break(ctx context.Context, l sessiondb.Lease) error
+	Leases(ctx context.Context) ([]sessiondb.Lease, error)
+}
+
+// resolve finds the session of a message, or makes it. Racing messages of one key or id get the same one: the store decides.
+func (g *Gateway) resolve(ctx context.Context, say Say) (sessiondb.Session, error) {
+	if say.Session != "" {
+		session, err := g.opts.Store.Session(ctx, say.Session)
+		if err == nil || !errors.Is(err, sessiondb.ErrSessionMissing) {
+			return session, explained(err, "session "+say.Session)
+		}
+	}
+	prompt := say.System
+	if prompt == "" {
+		prompt = g.opts.SystemPrompt
+	}
+	n := sessiondb.NewSession{
+		ID: say.Session, Source: say.Source, Title: say.Title, Cwd: say.Dir, Prompt: prompt, Model: g.opts.Model.Describe().Name,
+	}
+	if say.Session == "" {
+		n.Key = say.Key
+	}
+	session, err := g.opts.Store.CreateSession(ctx, n)
+	return session, explained(err, "the session")
+}
+
+// explained makes sure that a person reads a *problem.Error. nil stays nil.
+func explained(err error, thing string) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*problem.Error](err); ok {
+		return err
+	}
+	return &problem.Error{
+		Kind: problem.Unavailable, Thing: thing, What: "cannot be read or written", Fate: "the message was not stored",
+		Remedy: "see `gatewayd doctor`, then send it again", Err: err,
+	}
+}

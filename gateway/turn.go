@@ -1,0 +1,213 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gatewayd/gateway/provider"
+	"gatewayd/gateway/tool"
+	"gatewayd/sessiondb"
+)
+
+// turn is one message on its way to an answer. Its phases, in order:
+//
+//	lease   the cross-process right to write this transcript
+//	open    repair what an earlier process left, store the user row (P1)
+//	model   one request computed from the rows, one answer            ┐ until the answer
+//	tools   store the calls (P2), run them, store each result (P3)    ┘ has no calls
+//	close   store the answer (P5), or the rows that explain why there is none (P6)
+type turn struct {
+	g       *Gateway
+	say     Say
+	session sessiondb.Session
+	id      string
+	started time.Time
+	log     *slog.Logger
+	sink    *sink
+
+	ctx      context.Context // ends with the cause that interrupts the turn
+	cancel   context.CancelCauseFunc
+	leave    func() bool
+	phase    atomic.Value // string
+	progress *progress
+
+	lease    sessiondb.Lease
+	system   string
+	spoke    bool           // text was shown in this turn
+	spending sync.WaitGroup // writes of usage under way
+
+	mu   sync.Mutex // guards rows and room: results are stored by the goroutines of their calls
+	rows []sessiondb.Message
+	room int // bytes that results may still take in this turn
+
+	result Result
+}
+
+// Results of one turn may take this much; beyond it they are cut to a part that still says what happened.
+const (
+	turnRoom   = 400_000
+	leastRoom  = 4_000
+	invalidMax = 3 // rounds in a row whose every call was unusable
+)
+
+func (g *Gateway) newTurn(j *job) *turn {
+	t := &turn{
+		g: g, say: j.say, session: j.session, id: "turn_" + rand.Text()[:16], started: time.Now(), sink: j.sink,
+		progress: newProgress(), room: turnRoom,
+	}
+	t.log = g.log.With("session", t.session.ID, "turn", t.id)
+	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(j.ctx))
+	t.leave = context.AfterFunc(j.ctx, func() { t.cancel(causeOf(j.ctx)) })
+	t.phase.Store("lease")
+	t.result = Result{Session: t.session.ID, TurnID: t.id}
+	return t
+}
+
+// causeOf gives a cause of this package for a caller's context that ended.
+func causeOf(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	for _, known := range []error{Stop, Redirect, ClientGone, Drain, LeaseLost, Stall} {
+		if errors.Is(cause, known) {
+			return known
+		}
+	}
+	return ClientGone
+}
+
+func (t *turn) picture() RunningTurn {
+	phase, _ := t.phase.Load().(string)
+	return RunningTurn{Session: t.session.ID, Turn: t.id, Phase: phase, Since: t.started, Progress: t.progress.at()}
+}
+
+// run takes the turn from the lease to its last row. An error means that the user row is not stored.
+func (t *turn) run() (Result, error) {
+	defer t.cancel(nil)
+	defer t.leave()
+	if err := t.acquire(); err != nil {
+		return t.result, err
+	}
+	keeping := t.keep()
+	defer t.release(keeping)
+	if err := t.open(); err != nil {
+		return t.result, err
+	}
+	t.close(t.steps())
+	t.log.Info("turn ended", "exit", t.result.ExitReason, "calls", t.result.Calls, "took", time.Since(t.started).Round(time.Millisecond).String())
+	return t.result, nil
+}
+
+// enter moves the turn to its next phase, which is a sign of life.
+func (t *turn) enter(phase string) {
+	t.phase.Store(phase)
+	t.progress.touch()
+}
+
+// acquire waits for the turn lease of the session. Another process may hold it.
+func (t *turn) acquire() error {
+	holder, err := t.g.holder(t.id)
+	if err != nil {
+		return explained(err, "session "+t.session.ID)
+	}
+	t.lease, err = t.g.opts.Store.AcquireTurn(t.ctx, t.session.ID, holder, t.g.opts.LeaseTTL)
+	if err == nil {
+		return nil
+	}
+	if t.ctx.Err() != nil {
+		return errLeftEarly(context.Cause(t.ctx))
+	}
+	return explained(err, "session "+t.session.ID)
+}
+
+// keep renews the lease and watches for signs of life until the turn is over.
+func (t *turn) keep() (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.ctx))
+	var wg sync.WaitGroup
+	wg.Go(func() { t.renew(ctx) })
+	if limit := t.g.opts.StallTimeout; limit > 0 {
+		wg.Go(func() { t.progress.watch(ctx, limit, t.stalled) })
+	}
+	return func() { cancel(); wg.Wait() }
+}
+
+// renew keeps the lease. A lease that is somebody else's ends the turn at once; one that cannot be renewed, when it has run out.
+func (t *turn) renew(ctx context.Context) {
+	ttl := t.g.opts.LeaseTTL
+	tick := time.NewTicker(max(ttl/3, time.Millisecond))
+	defer tick.Stop()
+	renewed := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		_, err := t.g.opts.Store.Renew(ctx, t.lease)
+		switch {
+		case err == nil:
+			renewed = time.Now()
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, sessiondb.ErrLeaseLost) || time.Since(renewed) > ttl:
+			t.log.Warn("turn lease lost", "error", err)
+			t.cancel(LeaseLost)
+			return
+		}
+	}
+}
+
+func (t *turn) stalled() {
+	t.log.Warn("turn stalled", "phase", t.picture().Phase, "limit", t.g.opts.StallTimeout.String(), "stacks", stacks())
+	t.cancel(Stall)
+}
+
+// release gives the lease back, always; it is tried even when it was lost, because that is no error.
+func (t *turn) release(stopKeeping func()) {
+	stopKeeping()
+	ctx, cancel := t.writing()
+	defer cancel()
+	if err := t.g.opts.Store.Release(ctx, t.lease); err != nil {
+		t.log.Warn("turn lease not released, it runs out by itself", "error", err)
+	}
+}
+
+// writing gives a context for a write that an interrupt must not tear: what happened is stored also when the turn is ended.
+func (t *turn) writing() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(t.ctx), writeTimeout)
+}
+
+// append stores rows and takes them into the transcript that requests are made of. Rows come back also when the store says that
+// they are in a file it no longer trusts; the error then ends the turn as any other.
+func (t *turn) append(rows ...sessiondb.NewMessage) error {
+	for i := range rows {
+		rows[i].TurnID = t.id
+	}
+	ctx, cancel := t.writing()
+	defer cancel()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	stored, err := t.g.opts.Store.Append(ctx, t.lease, rows)
+	t.rows = append(t.rows, stored...)
+	if n := len(stored); n > 0 {
+		t.result.LastRow = stored[n-1].ID
+	}
+	if errors.Is(err, sessiondb.ErrLeaseLost) {
+		t.cancel(LeaseLost)
+	}
+	return err
+}
+
+// policy is what the tools of this turn may do. It is made here, from the message's source, and travels with each call.
+func (t *turn) policy() tool.Policy {
+	return tool.Policy{Context: t.say.Source, Terminal: t.g.opts.Terminal}
+}
+
+func (t *turn) request() provider.Request {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return provider.Request{System: t.system, Messages: Replay(t.rows), Tools: t.g.opts.Tools.Specs()}
+}
