@@ -56,3 +56,10 @@ func staleRun(id string, run RunID, t Task) error {
 		Remedy: "stop working on it; another attempt or a person has taken over", Err: mark{ErrStaleRun},
 	}
 }
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return err
+}

@@ -83,6 +83,16 @@ func appendJSON(b []byte, v any, depth int) ([]byte, error) {
 		return strconv.AppendInt(b, v, 10), nil
 	case RunID:
 		return strconv.AppendInt(b, int64(v), 10), nil
+	case *int64:
+		if v == nil {
+			return append(b, "null"...), nil
+		}
+		return strconv.AppendInt(b, *v, 10), nil
+	case *string:
+		if v == nil {
+			return append(b, "null"...), nil
+		}
+		return appendJSONString(b, *v), nil
 	case float64:
 		return appendFloat(b, v)
 	case []string:
@@ -231,4 +241,19 @@ func decodeExact(text []byte) (any, error) {
 	var v any
 	err := dec.Decode(&v)
 	return v, err
+}
+
+// decodeLoose reads the strings of a JSON list and passes over everything else.
+func decodeLoose(text string) []string {
+	var list []any
+	if text == "" || json.Unmarshal([]byte(text), &list) != nil {
+		return nil
+	}
+	var found []string
+	for _, v := range list {
+		if s, ok := v.(string); ok {
+			found = append(found, s)
+		}
+	}
+	return found
 }

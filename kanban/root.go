@@ -180,17 +180,3 @@ func (r *Root) Lookup(slug Slug) (Info, error) {
 	}
 	return r.info(slug), nil
 }
-
-func missingBoard(slug Slug, path string) error {
-	return &problem.Error{
-		Kind: problem.NotFound, Thing: fmt.Sprintf("board %s (%s)", slug, path), What: "does not exist", Fate: "nothing was created",
-		Remedy: "create it with `gatewayd kanban boards create " + string(slug) + "`", Err: mark{ErrNotFound},
-	}
-}
-
-func existingBoard(info Info) error {
-	return &problem.Error{
-		Kind: problem.Conflict, Thing: fmt.Sprintf("board %s (%s)", info.Slug, info.Path), What: "exists already",
-		Fate: "it was left as it is", Err: mark{ErrConflict},
-	}
-}

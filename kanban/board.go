@@ -1,0 +1,113 @@
+package kanban
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"gatewayd/internal/sqlite"
+)
+
+// Options says how to open a board.
+type Options struct {
+	Path     string               // kanban.db
+	Slug     Slug                 // for messages and logs
+	Create   bool                 // make the file if it is missing or empty; otherwise that is a NotFound problem
+	Journal  sqlite.JournalConfig // how the journal mode is decided; the zero value is the usual rule
+	Patience time.Duration        // how long a write waits for another process; 0 = DefaultPatience
+	Log      *slog.Logger         // nil = slog.Default
+}
+
+const (
+	// DefaultPatience is what a board write waits for its turn. Several workers and older Hermes processes write the
+	// same file, and a worker that gives up loses its verdict.
+	DefaultPatience = 60 * time.Second
+	// autoCheckpoint keeps the -wal small, because Hermes processes of any age open and close the file all the time and
+	// each open reads the whole of it.
+	autoCheckpoint = 100
+	// journalSizeLimit is what the -wal shrinks to after it once grew.
+	journalSizeLimit = 8 << 20
+)
+
+// Board is one open board file.
+type Board struct {
+	slug     Slug
+	path     string
+	patience time.Duration
+	log      *slog.Logger
+	file     *sqlite.File
+}
+
+// Open opens a board and brings its format up to date. A file that is missing, empty, foreign, cut short or damaged is
+// refused and left as it is. Opening a board that is current writes nothing. It blocks for the schema work and, at most
+// initLockWait, for another process that does it.
+func Open(ctx context.Context, opts Options) (*Board, error) {
+	if opts.Log == nil {
+		opts.Log = slog.Default()
+	}
+	if opts.Patience == 0 {
+		opts.Patience = DefaultPatience
+	}
+	if opts.Slug == "" {
+		opts.Slug = DefaultSlug
+	}
+	b := &Board{slug: opts.Slug, path: opts.Path, patience: opts.Patience, log: opts.Log.With("board", string(opts.Slug))}
+	init := initLock{path: opts.Path, log: b.log}
+	defer init.release()
+	if needsInit(opts) {
+		_ = os.MkdirAll(filepath.Dir(opts.Path), 0o700) // the open says it better if this fails
+		init.acquire(ctx)
+	}
+	var err error
+	b.file, err = sqlite.Open(ctx, b.fileOptions(ctx, opts, &init))
+	if err != nil {
+		return nil, b.explain(err)
+	}
+	return b, nil
+}
+
+func (b *Board) fileOptions(ctx context.Context, opts Options, init *initLock) sqlite.Options {
+	return sqlite.Options{
+		Path: opts.Path, Label: "board " + string(opts.Slug), Create: opts.Create, Journal: opts.Journal,
+		AutoCheckpoint: autoCheckpoint, SecureDelete: true, CellSizeCheck: true, JournalSizeLimit: journalSizeLimit,
+		Patience: opts.Patience, TornCheck: true, Log: opts.Log,
+		Stale:   func(c *sqlite.Conn) (bool, error) { return b.stale(ctx, c, opts.Create, init) },
+		Migrate: migrate,
+	}
+}
+
+// stale asks whether the schema needs work; only then does the process queue up with Hermes' own first openers.
+func (b *Board) stale(ctx context.Context, c *sqlite.Conn, create bool, init *initLock) (bool, error) {
+	l, stale, err := schemaStale(c)
+	switch {
+	case err != nil:
+		return false, err
+	case l.foreign:
+		return false, foreignBoard(b.slug, b.path)
+	case l.empty() && !create:
+		return false, emptyBoard(b.slug, b.path)
+	case stale:
+		init.acquire(ctx)
+	}
+	return stale, nil
+}
+
+// Slug names the board.
+func (b *Board) Slug() Slug { return b.slug }
+
+// Path is the board's file.
+func (b *Board) Path() string { return b.path }
+
+// File is the open database, for health, stamps and checkpoints.
+func (b *Board) File() *sqlite.File { return b.file }
+
+// Close gives the file back. The -wal stays; that is normal.
+func (b *Board) Close() error { return b.file.Close() }
+
+// Replaced reports that another file lies at the path, so that this handle must be retired.
+func (b *Board) Replaced() bool { return b.file.Replaced() }
+
+// DropIdle closes what was only kept for speed.
+func (b *Board) DropIdle() { b.file.DropIdle() }

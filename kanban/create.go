@@ -1,0 +1,295 @@
+package kanban
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// NewTask is what a new card is made of. Title is required; zero values mean none.
+type NewTask struct {
+	Title, Body        string
+	Assignee           string
+	Parents            []string
+	Tenant             string // default: the first parent's
+	Priority           int64  // higher first
+	WorkspaceKind      string // scratch, dir or worktree; default scratch
+	WorkspacePath      string // absolute; default for dir and worktree: DefaultWorkdir
+	DefaultWorkdir     string // the board's, from board.json
+	BranchName         string // worktree only
+	ProjectID          string
+	Triage             bool
+	InitialStatus      Status // "" or running = the usual rule; blocked = waits for a person
+	IdempotencyKey     string // an open card with this key is answered instead of a new one
+	MaxRuntimeSeconds  int64
+	Skills             []string
+	MaxRetries         *int64
+	GoalMode           bool
+	GoalMaxTurns       int64
+	ModelOverride      string
+	ProviderOverride   string // needs ModelOverride
+	ReasoningEffort    string
+	CompletionContract string
+	CreatedBy          string
+	CreatorTask        string // the card whose worker creates this one: its session and subscriptions are inherited
+	SessionID          string
+}
+
+const (
+	insertTask = `INSERT INTO tasks (id, title, body, assignee, status, priority, created_by, created_at, workspace_kind, workspace_path,
+    branch_name, project_id, tenant, idempotency_key, max_runtime_seconds, skills, model_override, provider_override, reasoning_effort,
+    max_retries, goal_mode, goal_max_turns, session_id, completion_contract)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	selectByKey = `SELECT ` + taskColumns + ` FROM tasks t WHERE t.idempotency_key = ? AND t.status <> 'archived'
+ORDER BY t.created_at DESC, t.rowid DESC LIMIT 1`
+	insertLink      = `INSERT INTO task_links (parent_id, child_id) VALUES (?, ?)`
+	selectTaskTaken = `SELECT 1 FROM tasks WHERE id = ?`
+	selectSession   = `SELECT session_id FROM tasks WHERE id = ?`
+)
+
+// Create makes a card. With an idempotency key that an open card has already, that card is answered and nothing is
+// written: the look and the insert are one transaction. A card created blocked gets its blocked event, so that nothing
+// unblocks it by itself.
+func (b *Board) Create(ctx context.Context, in NewTask) (Task, error) {
+	in, err := in.checked()
+	if err != nil {
+		return Task{}, err
+	}
+	var made Task
+	err = b.write(ctx, "create card", func(t *txn) (err error) {
+		made, err = t.create(in)
+		return err
+	})
+	if err != nil && !Committed(err) {
+		return Task{}, err
+	}
+	return made, err
+}
+
+func (t *txn) create(in NewTask) (Task, error) {
+	if in.IdempotencyKey != "" {
+		found, err := collect(t.Conn, scanTask, selectByKey, in.IdempotencyKey)
+		if err != nil || len(found) > 0 {
+			return append(found, Task{})[0], err
+		}
+	}
+	id, err := t.newTaskID()
+	if err != nil {
+		return Task{}, err
+	}
+	in, open, err := t.inherit(in)
+	if err != nil {
+		return Task{}, err
+	}
+	status := in.status(len(open) > 0)
+	if err := t.insert(id, status, in); err != nil {
+		return Task{}, err
+	}
+	if err := t.createdEvents(id, status, in, open); err != nil {
+		return Task{}, err
+	}
+	for _, from := range slices.Concat(in.Parents, []string{in.CreatorTask}) {
+		if err := t.copySubs(from, id); err != nil {
+			return Task{}, err
+		}
+	}
+	return loadTask(t.Conn, id)
+}
+
+func (in NewTask) status(waits bool) Status {
+	switch {
+	case in.InitialStatus == StatusBlocked:
+		return StatusBlocked
+	case in.Triage:
+		return StatusTriage
+	case waits:
+		return StatusTodo
+	}
+	return StatusReady
+}
+
+// inherit looks at the parents: each must exist, the first one's tenant is the default, and the open ones hold the card up.
+func (t *txn) inherit(in NewTask) (NewTask, []string, error) {
+	var open []string
+	for i, id := range in.Parents {
+		parent, err := loadTask(t.Conn, id)
+		if err != nil {
+			return in, nil, err
+		}
+		if i == 0 && in.Tenant == "" {
+			in.Tenant = parent.Tenant
+		}
+		if !parent.Status.Satisfied() {
+			open = append(open, id)
+		}
+	}
+	if in.CreatorTask != "" && in.SessionID == "" {
+		if _, err := t.Row(selectSession, []any{in.CreatorTask}, &in.SessionID); err != nil {
+			return in, nil, err
+		}
+	}
+	return in, open, nil
+}
+
+func (t *txn) insert(id string, status Status, in NewTask) error {
+	skills, err := encodeSkills(in.Skills)
+	if err != nil {
+		return err
+	}
+	err = t.must("insert card", insertTask, id, in.Title, opt(in.Body), opt(in.Assignee), string(status), in.Priority, opt(in.CreatedBy), t.now,
+		in.WorkspaceKind, opt(in.WorkspacePath), opt(in.BranchName), opt(in.ProjectID), opt(in.Tenant), opt(in.IdempotencyKey),
+		opt(in.MaxRuntimeSeconds), opt(skills), opt(in.ModelOverride), opt(in.ProviderOverride), opt(in.ReasoningEffort), in.MaxRetries,
+		in.GoalMode, opt(in.GoalMaxTurns), opt(in.SessionID), opt(in.CompletionContract))
+	if err != nil {
+		return err
+	}
+	for _, parent := range in.Parents {
+		if err := t.must("link card", insertLink, parent, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *txn) createdEvents(id string, status Status, in NewTask, open []string) error {
+	parents := in.Parents
+	if parents == nil {
+		parents = []string{}
+	}
+	var skills any
+	if len(in.Skills) > 0 {
+		skills = in.Skills
+	}
+	var goal any
+	if in.GoalMode {
+		goal = true
+	}
+	err := t.event(id, 0, "created", payload{
+		{"assignee", opt(in.Assignee)}, {"status", status}, {"parents", parents}, {"creator_task_id", opt(in.CreatorTask)}, {"tenant", opt(in.Tenant)},
+		{"workspace_kind", in.WorkspaceKind}, {"workspace_path", opt(in.WorkspacePath)}, {"branch_name", opt(in.BranchName)},
+		{"project_id", opt(in.ProjectID)}, {"skills", skills}, {"goal_mode", goal}, {"model_override", opt(in.ModelOverride)},
+		{"provider_override", opt(in.ProviderOverride)},
+	})
+	switch {
+	case err != nil:
+		return err
+	case status == StatusBlocked:
+		return t.event(id, 0, EventBlocked, payload{{"reason", "initial_status"}})
+	case status == StatusTodo && len(open) > 0:
+		return t.event(id, 0, "dependency_wait", payload{{"reason", "parent_not_done"}, {"parent", open[0]}})
+	}
+	return nil
+}
+
+// newTaskID is "t_" and eight hex digits that no card has.
+func (t *txn) newTaskID() (string, error) {
+	for range 20 {
+		var raw [4]byte
+		_, _ = rand.Read(raw[:])
+		id := "t_" + hex.EncodeToString(raw[:])
+		var one int64
+		taken, err := t.Row(selectTaskTaken, []any{id}, &one)
+		if err != nil || !taken {
+			return id, err
+		}
+	}
+	return "", fmt.Errorf("create card: twenty ids in a row were taken")
+}
+
+// checked is the card as it may be written, or what is wrong with it.
+func (in NewTask) checked() (NewTask, error) {
+	in.Title, in.Body = clean(strings.TrimSpace(in.Title)), clean(in.Body)
+	if in.Title == "" {
+		return in, invalid("the new card", "has no title", "give it one")
+	}
+	for _, step := range []func(*NewTask) error{
+		(*NewTask).checkAssignee, (*NewTask).checkSkills, (*NewTask).checkWorkspace, (*NewTask).checkLimits, (*NewTask).checkModel,
+	} {
+		if err := step(&in); err != nil {
+			return in, err
+		}
+	}
+	in.Parents = unique(in.Parents)
+	in.CreatedBy, in.Tenant = clean(strings.TrimSpace(in.CreatedBy)), clean(strings.TrimSpace(in.Tenant))
+	return in, nil
+}
+
+func (in *NewTask) checkAssignee() (err error) {
+	in.Assignee, err = parseAssignee(in.Assignee)
+	return err
+}
+
+func (in *NewTask) checkSkills() error {
+	var skills []string
+	for _, s := range in.Skills {
+		s = clean(strings.TrimSpace(s))
+		if strings.Contains(s, ",") {
+			return invalid("skill "+quote(s), "has a comma in its name", "give each skill by itself")
+		}
+		skills = append(skills, s)
+	}
+	in.Skills = unique(skills)
+	return nil
+}
+
+func (in *NewTask) checkWorkspace() error {
+	switch in.WorkspaceKind {
+	case "":
+		in.WorkspaceKind = WorkspaceScratch
+	case WorkspaceScratch, WorkspaceDir, WorkspaceWorktree:
+	default:
+		return invalid("workspace kind "+quote(in.WorkspaceKind), "is not known", "use scratch, dir or worktree")
+	}
+	if in.BranchName != "" && in.WorkspaceKind != WorkspaceWorktree {
+		return invalid("branch "+quote(in.BranchName), "needs a workspace of kind worktree", "leave it out or set the kind")
+	}
+	if in.WorkspaceKind == WorkspaceScratch {
+		return nil
+	}
+	if in.WorkspacePath == "" {
+		in.WorkspacePath = in.DefaultWorkdir
+	}
+	if !filepath.IsAbs(in.WorkspacePath) {
+		return invalid("workspace "+quote(in.WorkspacePath), "is no absolute path", "give one, or set the board's default workdir")
+	}
+	in.WorkspacePath = filepath.Clean(in.WorkspacePath)
+	return nil
+}
+
+func (in *NewTask) checkLimits() error {
+	switch {
+	case in.InitialStatus != "" && in.InitialStatus != StatusRunning && in.InitialStatus != StatusBlocked:
+		return invalid("initial status "+quote(string(in.InitialStatus)), "is not possible", "use blocked, or leave it out")
+	case in.MaxRuntimeSeconds < 0, in.GoalMaxTurns < 0:
+		return invalid("a limit of the new card", "is negative", "leave it out for none")
+	case in.MaxRetries != nil && *in.MaxRetries < 1:
+		return invalid("max_retries", "is less than 1", "1 means no retry; leave it out for the usual limit")
+	}
+	return nil
+}
+
+func (in *NewTask) checkModel() error {
+	efforts := []string{"", "minimal", "low", "medium", "high", "xhigh", "max", "ultra", "none"}
+	switch {
+	case in.ProviderOverride != "" && in.ModelOverride == "":
+		return invalid("provider "+quote(in.ProviderOverride), "is given without a model", "name the model too")
+	case !slices.Contains(efforts, in.ReasoningEffort):
+		return invalid("reasoning effort "+quote(in.ReasoningEffort), "is not known", "use one of"+strings.Join(efforts, " "))
+	}
+	return nil
+}
+
+// unique keeps the first of each, and nothing empty.
+func unique(list []string) []string {
+	var out []string
+	for _, s := range list {
+		if s != "" && !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}

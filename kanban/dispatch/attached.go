@@ -1,0 +1,218 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"gatewayd/kanban"
+	"gatewayd/kanban/worker"
+)
+
+// attached is a worker that this dispatcher started or took over: one keeper, one run.
+type attached struct {
+	id      string
+	board   kanban.Slug
+	task    string
+	run     kanban.RunID
+	lane    string
+	ending  worker.Ending
+	grace   time.Duration
+	started time.Time
+	limit   time.Duration
+	print   string // the worker's fingerprint as the row has it
+	logPath string
+
+	proc  worker.Running // nil while it is being started
+	cause Cause
+	asked time.Time
+	over  time.Time // when it was first seen that its run is over while it is not
+	exit  *worker.Exit
+}
+
+func (w *attached) item(lane bool) Item {
+	item := Item{Board: w.board, Task: w.task, Run: w.run}
+	if lane {
+		item.Lane = w.lane
+	}
+	if w.proc != nil {
+		item.PID = w.proc.PID()
+	}
+	return item
+}
+
+// stop asks the worker to end, once for each cause.
+func (w *attached) stop(cause Cause, now time.Time) {
+	if w.proc == nil || w.cause != NoCause {
+		return
+	}
+	w.cause, w.asked = cause, now
+	w.proc.Stop(w.grace)
+}
+
+// follow wakes the dispatcher when the worker has ended. The caller holds mu.
+func (d *Dispatcher) follow(w *attached) {
+	proc := w.proc
+	d.watchers.Go(func() {
+		select {
+		case <-proc.Done():
+			d.Wake(w.board)
+		case <-d.closing:
+		}
+	})
+}
+
+// adoptAll takes over the keepers whose run is over while nobody has accounted for them; those of running cards are
+// found card by card.
+func (d *Dispatcher) adoptAll(ctx context.Context, b *board, p *pass) {
+	keepers, err := b.handle.Keepers(ctx)
+	if err != nil {
+		b.log.Debug("keepers cannot be listed yet", "err", err)
+		return // the tick that follows meets the same error and says so
+	}
+	for _, k := range keepers {
+		if k.Current || d.workers[k.ID] != nil {
+			continue
+		}
+		w := &attached{id: k.ID, board: b.slug, task: k.Task, run: k.Run, print: k.Fingerprint, started: time.Unix(k.SpawnedAt, 0), grace: 5 * time.Second, ending: worker.ByWorker}
+		d.adopt(ctx, b, w, p, true)
+	}
+}
+
+// adopt takes one keeper over. settle says that a keeper nobody knows any more may be struck off: its run is over.
+func (d *Dispatcher) adopt(ctx context.Context, b *board, w *attached, p *pass, settle bool) bool {
+	proc, err := d.o.Launcher.Adopt(w.id)
+	switch {
+	case errors.Is(err, worker.ErrUnknown):
+		if settle {
+			if err := b.handle.Settle(ctx, w.run); err != nil && !kanban.Committed(err) {
+				b.log.Debug("run cannot be settled", "task", w.task, "run", w.run, "err", err)
+			}
+		}
+		return false
+	case err != nil:
+		b.log.Warn("worker cannot be adopted", "task", w.task, "run", w.run, "err", err)
+		return false
+	}
+	d.fit(b, w)
+	w.proc = proc
+	d.workers[w.id] = w
+	d.follow(w)
+	p.note(&p.Adopted, w.item(false))
+	p.dirty(b.slug)
+	select {
+	case <-proc.Done():
+		exit := proc.Exit()
+		w.exit = &exit
+		b.log.Info("worker ended while nobody looked", "task", w.task, "run", w.run, "pid", exit.PID)
+	default:
+		b.log.Info("worker adopted", "task", w.task, "run", w.run, "pid", proc.PID())
+	}
+	return true
+}
+
+// fit completes what only the lane knows. A lane that is gone from the configuration ends by the stricter rule.
+func (d *Dispatcher) fit(b *board, w *attached) {
+	w.logPath = d.o.Root.LogPath(b.slug, w.task)
+	lane, ok := d.o.Lanes.Lookup(w.lane)
+	if !ok {
+		return
+	}
+	w.lane, w.ending, w.grace = lane.Name, lane.Ending, lane.KillGrace
+}
+
+// settle writes what a worker's end means to its board, and only then forgets the record. A run that is over was
+// ended by the worker itself or by somebody else; then there is nothing to say.
+func (d *Dispatcher) settle(ctx context.Context, b *board, w *attached, open bool, p *pass) error {
+	err := kanban.ErrStaleRun
+	if open {
+		err = d.conclude(ctx, b, w, d.verdict(w), p)
+	}
+	switch {
+	case errors.Is(err, kanban.ErrStaleRun), errors.Is(err, kanban.ErrNotFound):
+		d.healthOf(w.lane).recovered(false)
+	case err != nil:
+		return err
+	}
+	if err := stored(b.handle.Settle(ctx, w.run)); err != nil {
+		return fmt.Errorf("settle run: %w", err)
+	}
+	d.forget(b, w)
+	return nil
+}
+
+func (d *Dispatcher) forget(b *board, w *attached) {
+	delete(d.workers, w.id)
+	if err := d.o.Launcher.Forget(w.id); err != nil {
+		b.log.Warn("record of an ended worker stays", "task", w.task, "run", w.run, "err", err)
+	}
+}
+
+// verdict classifies the end, with the worker's last words for the reader of the card.
+func (d *Dispatcher) verdict(w *attached) Verdict {
+	exit := *w.exit
+	if exit.Kind == worker.Lost && w.print != "" && hostPart(w.print) != d.host {
+		exit.Kind = worker.HostEnded
+	}
+	if exit.Kind == worker.Lost {
+		if code, ok := worker.TrailerCode(worker.LogTail(w.logPath)); ok {
+			exit.Kind, exit.Code = worker.Exited, code
+		}
+	}
+	limit := w.limit
+	if limit == 0 {
+		limit = exit.Ran
+	}
+	v := Classify(exit, w.ending, w.cause, limit)
+	if v.Outcome == kanban.OutcomeCrashed {
+		v.Error = withOutput(v.Error, worker.LastOutput(worker.LogTail(w.logPath)))
+	}
+	return v
+}
+
+const maxError = 500
+
+func withOutput(text, output string) string {
+	if output != "" {
+		text += ": " + output
+	}
+	if r := []rune(text); len(r) > maxError {
+		text = string(r[:maxError])
+	}
+	return text
+}
+
+// quickDeath: a lane that is broken kills its workers at once; one that died after a while died of its own card.
+const quickDeath = 30 * time.Second
+
+// conclude ends the run on the board.
+func (d *Dispatcher) conclude(ctx context.Context, b *board, w *attached, v Verdict, p *pass) error {
+	health := d.healthOf(w.lane)
+	if v.Complete {
+		done, err := d.complete(ctx, b, w, p)
+		if done || err != nil {
+			health.recovered(false)
+			return err
+		}
+		v = crashed("refused", "the card could not be completed: "+v.Error)
+	}
+	if v.Event == kanban.EventCrashed && !v.TripNow && w.exit.Ran < quickDeath {
+		if health.crashed(w.task, v.Error, p.now) {
+			v.Count = false
+			b.log.Warn("lane fails as a whole; its cards are spared", "lane", w.lane, "task", w.task, "run", w.run, "err", v.Error)
+		}
+	} else {
+		health.recovered(false)
+	}
+	return d.end(ctx, b, w.item(true), v, w.exit, p)
+}
+
+func (d *Dispatcher) healthOf(lane string) *laneHealth {
+	h := d.health[lane]
+	if h == nil {
+		h = &laneHealth{}
+		d.health[lane] = h
+	}
+	return h
+}

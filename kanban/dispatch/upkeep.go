@@ -1,0 +1,293 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"gatewayd/internal/procfs"
+	"gatewayd/kanban"
+	"gatewayd/kanban/worker"
+)
+
+// upkeep is a board's part of a tick up to the spawns: ends, claims, orphans, stale, crashes, timeouts, promotion,
+// and then the list of cards that could start.
+func (d *Dispatcher) upkeep(ctx context.Context, b *board, p *pass) error {
+	rows, err := b.handle.Running(ctx)
+	if err != nil {
+		return fmt.Errorf("list running cards: %w", err)
+	}
+	open := map[kanban.RunID]bool{}
+	for _, row := range rows {
+		open[row.Run.ID] = true
+	}
+	ended, err := d.settleEnded(ctx, b, open, p)
+	if err != nil {
+		return err
+	}
+	b.others, b.running = map[string]string{}, 0
+	for _, row := range rows {
+		if ended[row.Run.ID] {
+			continue
+		}
+		if err := d.tend(ctx, b, row, p); err != nil && !errors.Is(err, kanban.ErrConflict) {
+			return err
+		}
+	}
+	d.leftovers(b, open, p)
+	return d.supply(ctx, b, p)
+}
+
+// settleEnded accounts for the workers of this board that have ended.
+func (d *Dispatcher) settleEnded(ctx context.Context, b *board, open map[kanban.RunID]bool, p *pass) (map[kanban.RunID]bool, error) {
+	ended := map[kanban.RunID]bool{}
+	for _, w := range d.workers {
+		if w.board != b.slug || w.exit == nil {
+			continue
+		}
+		if err := d.settle(ctx, b, w, open[w.run], p); err != nil {
+			return nil, err
+		}
+		ended[w.run] = true
+	}
+	return ended, nil
+}
+
+// tend judges one running card and acts.
+func (d *Dispatcher) tend(ctx context.Context, b *board, row kanban.Running, p *pass) error {
+	o := openOf(row)
+	w := d.workers[worker.KeeperID(b.path, int64(o.Run), o.Started.Unix())]
+	if w == nil {
+		w = d.claimed(ctx, b, row, o, p)
+	}
+	if w != nil && w.exit != nil { // it ended while nobody looked
+		return d.settle(ctx, b, w, true, p)
+	}
+	sight := d.sight(b, row, o, w)
+	j := Judge(o, sight, d.rules(), p.now)
+	if !j.Again.IsZero() {
+		b.look(j.Again)
+	}
+	if j.Act != End && j.Act != Reconcile {
+		b.running++
+		if w == nil && !sight.Remote {
+			b.others[o.Task] = row.Run.Profile
+		}
+	}
+	return d.act(ctx, b, row, o, w, j, p)
+}
+
+// claimed looks for a keeper of an earlier life of ours behind a running card. The name of the keeper follows
+// from the row, so it is found even if the daemon died before it could write the pid down.
+func (d *Dispatcher) claimed(ctx context.Context, b *board, row kanban.Running, o Open, p *pass) *attached {
+	if o.Lock == "" || !d.local(o.Lock) {
+		return nil
+	}
+	w := &attached{
+		id: worker.KeeperID(b.path, int64(o.Run), o.Started.Unix()), board: b.slug, task: o.Task, run: o.Run, lane: row.Run.Profile,
+		ending: worker.ByWorker, grace: 5 * time.Second, started: o.Started, limit: o.Limit, print: row.Task.WorkerStarted,
+	}
+	if !d.adopt(ctx, b, w, p, false) {
+		return nil
+	}
+	if o.PID == 0 && w.exit == nil {
+		d.record(ctx, b, w)
+	}
+	return w
+}
+
+// record writes a worker's pid down.
+func (d *Dispatcher) record(ctx context.Context, b *board, w *attached) {
+	w.print = w.proc.Fingerprint()
+	err := b.handle.Spawned(ctx, w.task, w.run, w.proc.PID(), w.print, w.id)
+	if err != nil && !kanban.Committed(err) {
+		b.log.Warn("worker runs, but its pid could not be written down", "task", w.task, "run", w.run, "pid", w.proc.PID(), "err", err)
+	}
+}
+
+func (d *Dispatcher) act(ctx context.Context, b *board, row kanban.Running, o Open, w *attached, j Judgement, p *pass) error {
+	item := Item{Board: b.slug, Task: o.Task, Run: o.Run, PID: o.PID, Lane: row.Run.Profile}
+	switch j.Act {
+	case Extend:
+		_, err := b.handle.Extend(ctx, o.Task, o.Lock, o.Expires.Unix(), d.o.Config.ClaimTTL, nil)
+		return stored(err)
+	case Stop:
+		if w == nil { // started by somebody else: only its keeper may signal it
+			b.log.Warn("worker should end, but it is not ours to signal", "task", o.Task, "run", o.Run, "pid", o.PID, "why", string(j.Cause))
+			j.Cause += "_worker_alive"
+			return d.postpone(ctx, b, o, j, p, item)
+		}
+		b.log.Info("worker is asked to end", "task", o.Task, "run", o.Run, "pid", o.PID, "why", string(j.Cause))
+		w.stop(j.Cause, p.now)
+		b.look(p.now.Add(w.grace + killSlack))
+	case Postpone:
+		return d.postpone(ctx, b, o, j, p, item)
+	case End:
+		if w == nil {
+			j.Verdict = d.byTrailer(b, o, j.Verdict)
+		}
+		return d.end(ctx, b, item, j.Verdict, nil, p)
+	case Reconcile:
+		return d.reconcile(ctx, b, item, p)
+	}
+	return nil
+}
+
+// postpone keeps the claim of a worker that would not end. The card is not released beside it.
+func (d *Dispatcher) postpone(ctx context.Context, b *board, o Open, j Judgement, p *pass, item Item) error {
+	until := p.now.Add(deferFor)
+	b.look(until)
+	p.note(&p.Deferred, item)
+	b.log.Warn("worker survived; its card is kept", "task", o.Task, "run", o.Run, "pid", o.PID, "why", string(j.Cause))
+	return stored(b.handle.Defer(ctx, o.Task, o.Run, until, string(j.Cause)+"_worker_alive", nil))
+}
+
+// byTrailer: a worker of a Python dispatcher prints its exit code for whoever comes after it.
+func (d *Dispatcher) byTrailer(b *board, o Open, v Verdict) Verdict {
+	if v.Exit != "unknown" {
+		return v
+	}
+	tail := worker.LogTail(d.o.Root.LogPath(b.slug, o.Task))
+	if code, ok := worker.TrailerCode(tail); ok {
+		v = byCode(o.PID, code, worker.ByWorker)
+	}
+	v.Error = withOutput(v.Error, worker.LastOutput(tail))
+	return v
+}
+
+// reconcile frees a running card that nobody can hold: its claim is half there and its worker is not.
+func (d *Dispatcher) reconcile(ctx context.Context, b *board, item Item, p *pass) error {
+	v := Verdict{Outcome: kanban.OutcomeReclaimed, Event: "reconciled", Error: "running without a claim or a worker"}
+	if err := d.end(ctx, b, item, v, nil, p); err != nil {
+		return err
+	}
+	p.note(&p.Reconciled, item)
+	_, err := b.handle.Comment(ctx, item.Task, "dispatcher", "This card was running without a whole claim and without a worker, so it was put back.")
+	return stored(err)
+}
+
+// end closes a run, and says so.
+func (d *Dispatcher) end(ctx context.Context, b *board, item Item, v Verdict, exit *worker.Exit, p *pass) error {
+	ended, err := b.handle.EndRun(ctx, kanban.End{
+		Task: item.Task, Run: item.Run, Outcome: v.Outcome, EventKind: v.Event, Payload: payloadOf(item, v, exit), Error: v.Error,
+		Count: v.Count, Limit: d.o.Config.FailureLimit, Sticky: v.Sticky, TripNow: v.TripNow,
+	})
+	if err = stored(err); err != nil {
+		return err
+	}
+	p.note(p.byOutcome(v), item)
+	if ended.GaveUp {
+		p.note(&p.AutoBlocked, item)
+	}
+	b.log.Info("run ended", "task", item.Task, "run", item.Run, "pid", item.PID, "lane", item.Lane, "outcome", v.Outcome,
+		"why", v.Error, "card", string(ended.Status), "failures", ended.Failures)
+	return nil
+}
+
+func payloadOf(item Item, v Verdict, exit *worker.Exit) map[string]any {
+	payload := map[string]any{}
+	if item.PID != 0 {
+		payload["pid"] = item.PID
+	}
+	if v.Exit != "" {
+		payload["exit_kind"] = v.Exit
+	}
+	if v.Code != 0 || v.Protocol {
+		payload["exit_code"] = v.Code
+	}
+	if exit != nil && exit.CPU > 0 {
+		payload["cpu_seconds"] = exit.CPU.Seconds()
+		payload["max_rss_bytes"] = exit.MaxRSS
+	}
+	return payload
+}
+
+// leftovers ends workers that live on after their run: a card that was blocked, archived or taken over must not
+// keep a process, but one that just completed its card may say goodbye.
+func (d *Dispatcher) leftovers(b *board, open map[kanban.RunID]bool, p *pass) {
+	for _, w := range d.workers {
+		if w.board != b.slug || w.exit != nil || w.proc == nil || open[w.run] {
+			continue
+		}
+		if w.over.IsZero() {
+			w.over = p.now
+		}
+		if end := w.over.Add(leftoverGrace); p.now.Before(end) {
+			b.look(end)
+			continue
+		}
+		b.log.Info("worker outlived its run and is ended", "task", w.task, "run", w.run, "pid", w.proc.PID())
+		w.stop(RunOver, p.now)
+	}
+}
+
+func (d *Dispatcher) rules() Rules {
+	c := d.o.Config
+	return Rules{TTL: c.ClaimTTL, CrashGrace: c.CrashGrace, StaleTimeout: c.StaleTimeout}
+}
+
+func openOf(row kanban.Running) Open {
+	o := Open{Task: row.Task.ID, Run: row.Run.ID, Lock: row.Task.ClaimLock, PID: row.Task.WorkerPID, Limit: time.Duration(row.Run.MaxRuntimeSeconds) * time.Second}
+	o.Started = epoch(row.Run.StartedAt)
+	if o.Started.IsZero() {
+		o.Started = epoch(row.Task.StartedAt)
+	}
+	o.Expires, o.Heartbeat = epoch(row.Task.ClaimExpires), epoch(row.Task.LastHeartbeatAt)
+	return o
+}
+
+// sight looks at the process behind a running card.
+func (d *Dispatcher) sight(b *board, row kanban.Running, o Open, w *attached) Sight {
+	s := Sight{KillGrace: 5 * time.Second, Ending: worker.ByWorker}
+	if w != nil {
+		s.Attached, s.Starting, s.Ending, s.Cause, s.Asked, s.KillGrace = true, w.proc == nil, w.ending, w.cause, w.asked, w.grace
+		s.Alive = w.proc != nil && w.proc.Alive()
+		return s
+	}
+	if o.Lock != "" && !d.local(o.Lock) {
+		s.Remote = true
+		return s
+	}
+	print := row.Task.WorkerStarted
+	if host := hostPart(print); o.PID != 0 && host != "" && d.host != "" && host != d.host {
+		s.HostEnded = true
+		return s
+	}
+	s.Alive = o.PID != 0 && livesAs(o.PID, print)
+	s.Claimer = o.Lock != d.lock && claimerLives(o.Lock)
+	s.Dispatched = o.Lock != "" && (o.Lock == d.lock || o.Lock == b.before)
+	return s
+}
+
+// livesAs reports whether the process that a board calls by this pid and fingerprint lives. Old boards hold a bare
+// start time or nothing; then as much is compared as there is.
+func livesAs(pid int, print string) bool {
+	stat, err := procfs.ReadStat(pid)
+	if err != nil || stat.Dead() {
+		return false
+	}
+	switch {
+	case print == "" || print == procfs.Unverified:
+		return true
+	case hostPart(print) != "":
+		return procfs.Fingerprint(pid) == print
+	}
+	return print == fmt.Sprint(stat.Start)
+}
+
+func epoch(seconds int64) time.Time {
+	if seconds <= 0 {
+		return time.Time{}
+	}
+	return time.Unix(seconds, 0)
+}
+
+// stored passes over an error that says that the change is in the file: it must not be made twice. The file's
+// health is looked at by the next read.
+func stored(err error) error {
+	if kanban.Committed(err) {
+		return nil
+	}
+	return err
+}

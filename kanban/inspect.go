@@ -1,0 +1,69 @@
+package kanban
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"gatewayd/internal/problem"
+	"gatewayd/internal/sqlite"
+)
+
+// needsInit reports that no tables can be in the file yet, so that its first openers should queue up before SQLite touches
+// it. Whether a file may be made there at all is decided by internal/sqlite.
+func needsInit(opts Options) bool {
+	st, err := os.Stat(opts.Path)
+	return opts.Create && (os.IsNotExist(err) || err == nil && st.Size() == 0)
+}
+
+// explain gives a file's trouble the type and the advice of a board: errors of SQLite by their code, our own by themselves.
+func (b *Board) explain(err error) error {
+	if err == nil || errors.Is(err, ErrCorruptBoard) || errors.Is(err, ErrNotFound) || sqlite.IsCommitted(err) {
+		return err
+	}
+	switch sqlite.ClassOf(err) {
+	case sqlite.Corrupt, sqlite.NotADatabase:
+		return corruptBoard(b.slug, b.path, err)
+	case sqlite.Missing:
+		return missingBoard(b.slug, b.path)
+	}
+	return err
+}
+
+func boardThing(slug Slug, path string) string { return fmt.Sprintf("board %s (%s)", slug, path) }
+
+func createHint(slug Slug) string {
+	return "create it with `gatewayd kanban boards create " + string(slug) + "`"
+}
+
+func missingBoard(slug Slug, path string) error {
+	what := "does not exist"
+	if _, err := os.Lstat(path); err == nil {
+		what = "is an empty file"
+	}
+	return emptyAs(slug, path, what)
+}
+
+// emptyBoard: SQLite may call it a database, but nobody has made a board of it yet.
+func emptyBoard(slug Slug, path string) error { return emptyAs(slug, path, "has no tables yet") }
+
+func emptyAs(slug Slug, path, what string) error {
+	return &problem.Error{
+		Kind: problem.NotFound, Thing: boardThing(slug, path), What: what, Fate: "nothing was created",
+		Remedy: createHint(slug), Err: mark{ErrNotFound},
+	}
+}
+
+func existingBoard(info Info) error {
+	return &problem.Error{
+		Kind: problem.Conflict, Thing: boardThing(info.Slug, info.Path), What: "exists already",
+		Fate: "it was left as it is", Err: mark{ErrConflict},
+	}
+}
+
+func foreignBoard(slug Slug, path string) error {
+	return &problem.Error{
+		Kind: problem.Damaged, Thing: boardThing(slug, path), What: errForeign.Error(), Fate: "it was left as it is",
+		Remedy: "move it away, or name the right file", Err: mark{errForeign},
+	}
+}
