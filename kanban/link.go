@@ -2,6 +2,8 @@ package kanban
 
 import (
 	"context"
+
+	"gatewayd/internal/problem"
 )
 
 const (
@@ -97,20 +99,23 @@ func (t *txn) copySubs(from, to string) error {
 	return err
 }
 
-// Unlink takes a link away and lets the child go on if nothing else holds it. It reports whether there was one.
-func (b *Board) Unlink(ctx context.Context, parent, child string) (bool, error) {
-	found := false
-	err := b.write(ctx, "unlink cards", func(t *txn) error {
+// Unlink takes a link away and lets the child go on if nothing else holds it. A link that is not there is a NotFound problem.
+func (b *Board) Unlink(ctx context.Context, parent, child string) error {
+	return b.write(ctx, "unlink cards", func(t *txn) error {
 		n, err := t.run("unlink cards", deleteLink, parent, child)
-		if found = n == 1; err != nil || !found {
+		if err != nil {
 			return err
+		}
+		if n == 0 {
+			return &problem.Error{
+				Kind: problem.NotFound, Thing: cardThing(child), What: "does not wait for " + quote(parent), Fate: unchanged, Err: mark{ErrNotFound},
+			}
 		}
 		if err := t.event(child, 0, "unlinked", payload{{"parent", parent}, {"child", child}}); err != nil {
 			return err
 		}
 		return t.promoteIfFree(child)
 	})
-	return found, err
 }
 
 func (t *txn) promoteIfFree(id string) error {

@@ -10,13 +10,13 @@ import (
 
 // Filter narrows a list; zero values do not.
 type Filter struct {
-	Statuses           []Status
+	Status             Status
 	Assignee           string
 	Tenant             string
 	Session            string
 	WorkflowTemplateID string
 	CurrentStepKey     string
-	IncludeArchived    bool
+	Archived           bool   // archived cards too
 	Sort               string // see Sorts; "" = by priority, oldest first
 	Limit              int    // 0 = all
 }
@@ -44,19 +44,14 @@ func (f Filter) sql() (string, []any, error) {
 	}
 	where, args := []string{"1"}, []any{}
 	for column, value := range map[string]string{
-		"assignee": strings.ToLower(f.Assignee), "tenant": f.Tenant, "session_id": f.Session,
+		"status": string(f.Status), "assignee": strings.ToLower(f.Assignee), "tenant": f.Tenant, "session_id": f.Session,
 		"workflow_template_id": f.WorkflowTemplateID, "current_step_key": f.CurrentStepKey,
 	} {
 		if value != "" {
 			where, args = append(where, "t."+column+" = ?"), append(args, value)
 		}
 	}
-	if len(f.Statuses) > 0 {
-		where = append(where, "t.status IN (?"+strings.Repeat(", ?", len(f.Statuses)-1)+")")
-		for _, s := range f.Statuses {
-			args = append(args, string(s))
-		}
-	} else if !f.IncludeArchived {
+	if f.Status == "" && !f.Archived {
 		where = append(where, "t.status <> 'archived'")
 	}
 	sql := `SELECT ` + taskColumns + ` FROM tasks t WHERE ` + strings.Join(where, " AND ") + " ORDER BY " + order
