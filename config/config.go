@@ -120,7 +120,7 @@ type Kanban struct {
 type Lane struct {
 	// Preset is agent, command, claude, codex, gemini, opencode or hermes; empty with an argv is command.
 	Preset string `yaml:"preset" oneof:"agent command claude codex gemini opencode hermes"`
-	// Argv is the program and its words, with placeholders in braces; see Placeholders. It is required for
+	// Argv is the program and its words, with placeholders in braces that package worker fills in. It is required for
 	// command, replaces the preset's own for the others, and has no meaning for agent.
 	Argv []string `yaml:"argv"`
 	// Env adds variables to the worker's environment.

@@ -74,11 +74,8 @@ func TestBadFilesAreRefusedWithPlaceAndRemedy(t *testing.T) {
 		"lane, nothing":        {"kanban:\n  lanes:\n    a: {}\n", []string{"kanban.lanes.a says neither preset nor argv"}},
 		"lane, command":        {"kanban:\n  lanes:\n    a: {preset: command}\n", []string{"kanban.lanes.a needs an argv"}},
 		"lane, agent":          {"kanban:\n  lanes:\n    a: {preset: agent, argv: [x]}\n", []string{"argv has no meaning for preset agent"}},
-		"lane, placeholder":    {"kanban:\n  lanes:\n    a: {argv: [x, \"{taks}\"]}\n", []string{"names {taks}, which is not a placeholder", "{task}?"}},
-		"lane, program":        {"kanban:\n  lanes:\n    a: {argv: [\"{title}\", x]}\n", []string{"lets {title} choose the program"}},
 		"lane, one line":       {"kanban:\n  lanes:\n    a: {argv: [\"make test\"]}\n", []string{"is one word with spaces: it is never split"}},
 		"lane, argv as text":   {"kanban:\n  lanes:\n    a: {argv: make test}\n", []string{"kanban.lanes.a.argv must be a list"}},
-		"lane, variable":       {"kanban:\n  lanes:\n    a: {argv: [x], env: {\"A B\": 1}}\n", []string{"holds \"A B\", which is not a variable"}},
 		"lane, passed on":      {"kanban:\n  lanes:\n    a: {argv: [x], env_pass: [\"A=1\"]}\n", []string{"env_pass must be the name of a variable"}},
 		"two mistakes at once": {"api:\n  adr: x\nkanban:\n  interval: 1\n", []string{":2: api.adr", ":4: kanban.interval"}},
 	} {
@@ -95,6 +92,22 @@ func TestBadFilesAreRefusedWithPlaceAndRemedy(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestALaneIsCheckedByThoseWhoStartItAtItsPlace(t *testing.T) {
+	home := homeWith(t, "kanban:\n  lanes:\n    bad: {argv: [x, \"{taks}\"]}\n    worse: {preset: command}\n    good: {preset: claude}\n")
+	var asked []string
+	_, err := Load(Request{Flags: map[string]string{"home": home}, CheckLane: func(name string, lane Lane) error {
+		asked = append(asked, name+" "+lane.Preset)
+		if name == "bad" {
+			return errors.New("no such placeholder {taks}")
+		}
+		return nil
+	}})
+	if err == nil || fmt.Sprint(asked) != "[bad command good claude]" {
+		t.Fatalf("asked about %q: %v", asked, err)
+	}
+	wantParts(t, err.Error(), "config.yaml:3: kanban.lanes.bad.argv is refused: no such placeholder {taks}", ":4: kanban.lanes.worse needs an argv")
 }
 
 func TestGoodFilesAreRead(t *testing.T) {

@@ -85,7 +85,7 @@ func (l *loader) strangers() {
 			continue
 		}
 		remedy := "unset it; `gatewayd config show` lists all settings"
-		if guess := nearest(name, sortedKeys(reflect.ValueOf(known))); guess != "" {
+		if guess := Nearest(name, sortedKeys(reflect.ValueOf(known))); guess != "" {
 			remedy = "did you mean " + guess + "?"
 		}
 		l.refuse("variable "+name, "is not a setting", remedy, nil)

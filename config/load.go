@@ -2,8 +2,10 @@ package config
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // Request is what the caller brings: the flags that were really given, by name ("home", "addr", "log-level",
@@ -11,6 +13,9 @@ import (
 type Request struct {
 	Flags   map[string]string
 	Environ []string
+	// CheckLane is asked about each lane that is well-formed; its error is given the lane's place. It belongs to
+	// the package that starts workers, which knows what an argv may name.
+	CheckLane func(name string, lane Lane) error
 }
 
 // Source says which of the four a value came from.
@@ -50,7 +55,7 @@ type Loaded struct {
 // Load reads the settings and refuses what is wrong. The error holds every *problem.Error found, each of kind
 // Config and each naming its place; nothing is created or changed on disk.
 func Load(req Request) (Loaded, error) {
-	l := &loader{Loaded: Loaded{Environ: req.Environ, Origins: map[string]Origin{}}}
+	l := &loader{Loaded: Loaded{Environ: req.Environ, Origins: map[string]Origin{}}, checkLane: req.CheckLane}
 	if err := l.resolveHome(req.Flags); err != nil {
 		return Loaded{}, err
 	}
@@ -70,7 +75,8 @@ func Load(req Request) (Loaded, error) {
 // loader gathers problems instead of stopping at the first: a person who mends a file wants to see all of them.
 type loader struct {
 	Loaded
-	problems []error
+	problems  []error
+	checkLane func(name string, lane Lane) error
 }
 
 func (l *loader) defaults() {
@@ -95,7 +101,7 @@ func (l *loader) file() {
 
 // flags win over everything else. A name without a dot is one of the short names of the command line.
 func (l *loader) flags(given map[string]string) {
-	for name, text := range given {
+	for _, name := range slices.Sorted(maps.Keys(given)) {
 		key, short := shortFlags[name]
 		if !short {
 			key = name
@@ -103,7 +109,7 @@ func (l *loader) flags(given map[string]string) {
 		if key == "" {
 			continue
 		}
-		l.assign(key, text, Origin{Source: FromFlag, Place: "--" + name}, plainUnit)
+		l.assign(key, given[name], Origin{Source: FromFlag, Place: "--" + name}, plainUnit)
 	}
 }
 

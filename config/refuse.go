@@ -42,7 +42,7 @@ func (l *loader) nearestKey(prefix, name string, section reflect.Type) string {
 			brothers = append(brothers, tag)
 		}
 	}
-	if guess := nearest(name, brothers); guess != "" {
+	if guess := Nearest(name, brothers); guess != "" {
 		return prefix + guess
 	}
 	if known := foreign[strings.ToLower(name)]; known != "" {
@@ -53,11 +53,11 @@ func (l *loader) nearestKey(prefix, name string, section reflect.Type) string {
 	for s := range settings(&fresh) {
 		leaves[s.key[strings.LastIndex(s.key, ".")+1:]] = s.key
 	}
-	return leaves[nearest(name, sortedKeys(reflect.ValueOf(leaves)))]
+	return leaves[Nearest(name, sortedKeys(reflect.ValueOf(leaves)))]
 }
 
-// nearest gives the candidate with the fewest edits, if they are few for a word of that length, else "".
-func nearest(word string, candidates []string) string {
+// Nearest gives the candidate with the fewest edits, if they are few for a word of that length, else "".
+func Nearest(word string, candidates []string) string {
 	best, bestDistance := "", max(2, len(word)/3)+1
 	folded := fold(word)
 	for _, c := range slices.Sorted(slices.Values(candidates)) {

@@ -163,7 +163,7 @@ func bound(t reflect.Type, n int64) string {
 func checkWord(word string, tag reflect.StructTag) error {
 	if allowed := strings.Fields(tag.Get("oneof")); len(allowed) > 0 && !slices.Contains(allowed, word) {
 		err := fmt.Errorf("must be one of %s", strings.Join(allowed, ", "))
-		if guess := nearest(word, allowed); guess != "" {
+		if guess := Nearest(word, allowed); guess != "" {
 			err = fmt.Errorf("%w; did you mean %s?", err, guess)
 		}
 		return err
