@@ -184,6 +184,7 @@ func (w *writer) commit(t *trial) error {
 	for {
 		err := w.f.opts.seams.commit(func() error { return w.conn.control(sqlCommit) })
 		if err == nil {
+			w.wrote = true
 			return nil
 		}
 		class := ClassOf(err)

@@ -94,11 +94,13 @@ func (w *writer) checkpoint(mode sqlite3.CheckpointMode) CheckpointResult {
 		return res
 	}
 	w.wal.pages, w.wal.done = res.Log, res.Done
+	w.wrote = w.wrote && res.Done < res.Log
 	return res
 }
 
+// lastCheckpoint leaves a handle that only read as it is: after a reopen SQLite would copy the whole -wal again.
 func (w *writer) lastCheckpoint() {
-	if w.mayCheckpoint() {
+	if w.wrote && w.mayCheckpoint() {
 		w.checkpoint(sqlite3.CHECKPOINT_PASSIVE)
 	}
 }

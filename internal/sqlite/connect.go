@@ -12,8 +12,8 @@ import (
 	"github.com/ncruces/go-sqlite3/vfs"
 )
 
-// dial opens a connection and makes it safe: no checkpoint at close, a busy timeout, FTS5. It does not touch the
-// file yet.
+// dial opens a connection and makes it safe: no checkpoint at close, a busy timeout. It does not touch the file
+// yet.
 func (f *File) dial() (*Conn, error) {
 	db, err := sqlite3.OpenFlags(f.path, sqlite3.OPEN_READWRITE)
 	if err != nil {
@@ -35,9 +35,6 @@ func (c *Conn) prepareSafety() error {
 	if err := c.db.BusyTimeout(busyTimeout); err != nil {
 		return fmt.Errorf("set busy timeout: %w", err)
 	}
-	if err := fts5.Register(c.db); err != nil {
-		return fmt.Errorf("register fts5: %w", err)
-	}
 	return nil
 }
 
@@ -54,8 +51,12 @@ func (f *File) connect(r role) (*Conn, error) {
 	return c, nil
 }
 
-// settle applies the settings, verifies the journal and finds the descriptors.
+// settle applies the settings, verifies the journal and finds the descriptors. FTS5 comes here and not in dial,
+// because registering it reads the schema, and the journal mode must be probed before anything else is asked.
 func (f *File) settle(c *Conn, r role) error {
+	if err := fts5.Register(c.db); err != nil {
+		return fmt.Errorf("register fts5: %w", err)
+	}
 	if err := c.apply(f.settings(r)); err != nil {
 		return err
 	}

@@ -142,7 +142,7 @@ func (f *File) preflightHeader() error {
 		return f.refuse(IO, problem.Unavailable, "cannot be read", "see the kernel log for the disk", err)
 	}
 	head = head[:n]
-	if !strings.HasPrefix(string(head), magic) {
+	if n < headerSize || !strings.HasPrefix(string(head), magic) {
 		return f.refuse(NotADatabase, problem.Damaged,
 			fmt.Sprintf("cannot be opened: file is not a database: invalid SQLite header %q%s", head[:min(n, 16)], tlsHint(head)),
 			"move it away, or put the right file back", nil)

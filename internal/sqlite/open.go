@@ -141,6 +141,7 @@ func (f *File) migrate(c *Conn) error {
 	}
 	err = f.migrateInside(c)
 	if err == nil {
+		f.writer.wrote = true
 		err = c.control(sqlCommit)
 	}
 	if err != nil {

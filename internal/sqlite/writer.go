@@ -56,6 +56,7 @@ type writer struct {
 	shortBusy bool         // SQLite's busy timeout is below its usual value
 	tries     atomic.Int64 // transactions begun or tried
 
+	wrote   bool // committed since the last checkpoint
 	wal     walState
 	mu      sync.Mutex    // guards leaving
 	leaving chan struct{} // closed by Close: no new requests, no more waiting for locks
