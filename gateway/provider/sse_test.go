@@ -34,6 +34,7 @@ func TestEventsAreCutAsTheStandardSays(t *testing.T) {
 	}{
 		"lf":                    {"data: a\n\ndata: b\n\n", data("a", "b")},
 		"crlf":                  {"data: a\r\n\r\ndata: b\r\n\r\n", data("a", "b")},
+		"crlf, several lines":   {"data: a\r\ndata: b\r\n\r\n", data("a\nb")},
 		"cr":                    {"data: a\r\rdata: b\r\r", data("a", "b")},
 		"no space":              {"data:a\n\n", data("a")},
 		"only one space goes":   {"data:  a\n\n", data(" a")},

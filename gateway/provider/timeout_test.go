@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,14 +14,16 @@ import (
 
 // wire is a server inside the test's own time: it writes what serve writes.
 type wire struct {
-	calls int
-	serve func(call int, w *io.PipeWriter)
+	calls   int
+	serve   func(call int, w *io.PipeWriter)
+	serving sync.WaitGroup
 }
 
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	w.calls++
 	reader, writer := io.Pipe()
-	go w.serve(w.calls, writer)
+	call := w.calls
+	w.serving.Go(func() { w.serve(call, writer) })
 	stop := context.AfterFunc(r.Context(), func() { _ = writer.CloseWithError(context.Cause(r.Context())) })
 	return &http.Response{StatusCode: 200, Header: http.Header{}, Body: &pipeBody{reader, stop}, Request: r}, nil
 }
@@ -34,7 +37,8 @@ func (p *pipeBody) Close() error { p.stop(); return p.PipeReader.Close() }
 
 func write(w *io.PipeWriter, chunks ...string) { _, _ = io.WriteString(w, sse(chunks...)) }
 
-func timed(w *wire, opts Options) *client {
+func timed(t *testing.T, w *wire, opts Options) *client {
+	t.Cleanup(w.serving.Wait)
 	opts.BaseURL, opts.Name, opts.Transport = "http://model.example/v1", "m", w
 	c := NewOpenAI(opts).(*client)
 	c.jitter = func() float64 { return 0 }
@@ -51,7 +55,7 @@ func TestNoFirstTokenIsATimeoutWhoseBudgetGrows(t *testing.T) {
 			}
 		}}
 		start := time.Now()
-		got, err := timed(w, Options{MaxRetries: 3}).Complete(t.Context(), ask, nil)
+		got, err := timed(t, w, Options{MaxRetries: 3}).Complete(t.Context(), ask, nil)
 		// 180 s, 2 s, 360 s, 4 s, and the third needs 500 of its 720
 		if took := time.Since(start); err != nil || got.Text != "hello" || took != (180+2+360+4+500)*time.Second {
 			t.Errorf("%v after %s: %+v", err, took, got)
@@ -71,7 +75,7 @@ func TestCommentsDoNotLookAlive(t *testing.T) {
 			}
 		}}
 		start := time.Now()
-		_, err := timed(w, Options{MaxRetries: 3}).Complete(t.Context(), ask, nil)
+		_, err := timed(t, w, Options{MaxRetries: 3}).Complete(t.Context(), ask, nil)
 		failed, ok := errors.AsType[*Error](err)
 		if !ok || failed.Class != Timeout || failed.Partial.Text != "hello" || time.Since(start) != DefaultStall || w.calls != 1 {
 			t.Errorf("%v after %s and %d calls", err, time.Since(start), w.calls)
@@ -89,7 +93,7 @@ func TestASlowTrickleIsOneCall(t *testing.T) {
 			write(w, stop, "[DONE]")
 			_ = w.Close()
 		}}
-		got, err := timed(w, Options{}).Complete(t.Context(), ask, nil)
+		got, err := timed(t, w, Options{}).Complete(t.Context(), ask, nil)
 		if err != nil || got.Text != "........." || w.calls != 1 {
 			t.Errorf("%v, %+v, %d calls", err, got, w.calls)
 		}
@@ -107,7 +111,7 @@ func TestTheWholeRequestIsBounded(t *testing.T) {
 			}
 		}}
 		start := time.Now()
-		_, err := timed(w, Options{RequestTimeout: 20 * time.Second}).Complete(t.Context(), ask, nil)
+		_, err := timed(t, w, Options{RequestTimeout: 20 * time.Second}).Complete(t.Context(), ask, nil)
 		if failed, ok := errors.AsType[*Error](err); !ok || failed.Class != Timeout || time.Since(start) != 20*time.Second {
 			t.Errorf("%v after %s", err, time.Since(start))
 		}
@@ -116,13 +120,31 @@ func TestTheWholeRequestIsBounded(t *testing.T) {
 
 func TestAStreamLeftOpenAfterItsEndCostsLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, end := range [][]string{{hello, stop}, {hello, stop, "[DONE]"}} {
+		for bound, end := range map[time.Duration][]string{finishGrace: {hello, stop}, drainGrace: {hello, stop, "[DONE]"}} {
 			w := &wire{serve: func(_ int, w *io.PipeWriter) { write(w, end...) }}
 			start := time.Now()
-			got, err := timed(w, Options{}).Complete(t.Context(), ask, nil)
-			if err != nil || got.Text != "hello" || time.Since(start) > finishGrace {
+			got, err := timed(t, w, Options{}).Complete(t.Context(), ask, nil)
+			if err != nil || got.Text != "hello" || time.Since(start) > bound {
 				t.Errorf("%v after %s: %+v", err, time.Since(start), got)
 			}
+		}
+	})
+}
+
+// What follows [DONE] is read, or the connection could not be used again.
+func TestABodyIsReadToItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var after error
+		w := &wire{serve: func(_ int, w *io.PipeWriter) {
+			write(w, hello, stop, "[DONE]")
+			time.Sleep(drainGrace / 2)
+			_, after = io.WriteString(w, "\n")
+			_ = w.Close()
+		}}
+		_, err := timed(t, w, Options{}).Complete(t.Context(), ask, nil)
+		w.serving.Wait()
+		if err != nil || after != nil {
+			t.Errorf("%v; the server's last write: %v", err, after)
 		}
 	})
 }
@@ -149,7 +171,7 @@ func TestTheBreakerOpensProbesAndCloses(t *testing.T) {
 				_ = w.Close()
 			}
 		}}
-		c := timed(w, Options{MaxRetries: 0})
+		c := timed(t, w, Options{MaxRetries: 0})
 		call := func() *Error {
 			_, err := c.Complete(t.Context(), ask, nil)
 			failed, _ := errors.AsType[*Error](err)
