@@ -87,10 +87,10 @@ func (ix index) setStale(tx *sqlite.Tx) error {
 
 // forget takes a row out of the indexes before its text changes: an external-content index must be shown the text that
 // it holds.
-func forget(tx *sqlite.Tx, id int64) error { return eachIndex(tx, id, (index).forgetSQL) }
+func forget(tx *sqlite.Tx, id int64) error { return eachIndex(tx, id, index.forgetSQL) }
 
 // learn puts the row back with its new text, where the indexes have come that far.
-func learn(tx *sqlite.Tx, id int64) error { return eachIndex(tx, id, (index).learnSQL) }
+func learn(tx *sqlite.Tx, id int64) error { return eachIndex(tx, id, index.learnSQL) }
 
 func (ix index) forgetSQL() string {
 	return fmt.Sprintf(`INSERT INTO %[1]s(%[1]s, rowid, content) SELECT 'delete', id, content FROM %[2]s WHERE id = ?`, ix.table, ix.view)

@@ -1,0 +1,111 @@
+package sessiondb
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// The tests start this binary again as another process that holds leases and appends rows, to be killed.
+func TestMain(m *testing.M) {
+	switch os.Getenv("SESSIONDB_CHILD") {
+	case "hold":
+		childHold()
+	case "append":
+		childAppend()
+	default:
+		goleak.VerifyTestMain(m)
+	}
+}
+
+func childStore() *Store {
+	s, err := Open(context.Background(), Options{Path: os.Getenv("SESSIONDB_PATH"), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		fmt.Println("error", err)
+		os.Exit(1)
+	}
+	return s
+}
+
+// childHold takes the turn lease, says so, and waits for its end.
+func childHold() {
+	s := childStore()
+	h, _ := SelfHolder("child turn")
+	if _, err := s.TryTurn(context.Background(), os.Getenv("SESSIONDB_SESSION"), h, 0); err != nil {
+		fmt.Println("error", err)
+		os.Exit(1)
+	}
+	fmt.Println("held")
+	select {}
+}
+
+// childAppend appends pairs of rows as fast as it can and says each pair that was acknowledged.
+func childAppend() {
+	s := childStore()
+	ctx := context.Background()
+	go s.RunIndexer(ctx)
+	h, _ := SelfHolder("child")
+	for turn := 0; ; turn++ {
+		made, err := s.CreateSession(ctx, NewSession{Key: fmt.Sprintf("key %d", turn%3)})
+		if err != nil {
+			fmt.Println("error", err)
+			os.Exit(1)
+		}
+		l, err := s.AcquireTurn(ctx, made.ID, h, 0)
+		if err != nil {
+			fmt.Println("error", err)
+			os.Exit(1)
+		}
+		for i := range 5 {
+			token := fmt.Sprintf("TK%dx%dx%d", os.Getpid(), turn, i)
+			if _, err := s.Append(ctx, l, []NewMessage{{Role: "user", Content: token + " asked"}, {Role: "assistant", Content: token + " answered"}}); err != nil {
+				fmt.Println("error", err)
+				os.Exit(1)
+			}
+			fmt.Println("ack", token)
+		}
+		s.Release(ctx, l)
+	}
+}
+
+// child is another process on the same file.
+type child struct {
+	cmd   *exec.Cmd
+	lines *bufio.Scanner
+}
+
+func startChild(t *testing.T, what, path, session string) *child {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "SESSIONDB_CHILD="+what, "SESSIONDB_PATH="+path, "SESSIONDB_SESSION="+session)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c := &child{cmd, bufio.NewScanner(out)}
+	t.Cleanup(c.kill)
+	return c
+}
+
+func (c *child) line(t *testing.T) string {
+	t.Helper()
+	if !c.lines.Scan() {
+		t.Fatal("the child said nothing")
+	}
+	return c.lines.Text()
+}
+
+// kill ends the process with SIGKILL and takes its exit.
+func (c *child) kill() {
+	c.cmd.Process.Kill()
+	c.cmd.Wait()
+}
