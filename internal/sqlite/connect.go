@@ -40,6 +40,9 @@ func (c *Conn) prepareSafety() error {
 
 // connect opens one more connection to a File whose journal is decided already.
 func (f *File) connect(r role) (*Conn, error) {
+	if f.lost.tooMany() {
+		return nil, classify(IO, "too many connections were lost to memory faults; restart the program")
+	}
 	c, err := f.dial()
 	if err != nil {
 		return nil, err

@@ -88,7 +88,7 @@ func TestAPanicInAnOperationFailsItAloneAndIsLogged(t *testing.T) {
 	f := mustOpen(t, o)
 	for name, bug := range map[string]func(){
 		"nil dereference": func() { var r *Row; _ = r.s.ReadOnly() },
-		"out of range":    func() { _ = []int{}[len(name(f))-len(name(f))] },
+		"out of range":    func() { _ = []int{}[len(f.Path())] },
 		"plain":           func() { panic("boom") },
 	} {
 		var wg sync.WaitGroup
@@ -119,8 +119,6 @@ func TestAPanicInAnOperationFailsItAloneAndIsLogged(t *testing.T) {
 	}
 }
 
-func name(f *File) string { return f.Path() }
-
 func TestOnlyMemoryFaultsAreTurnedIntoErrors(t *testing.T) {
 	defer func() {
 		if p := recover(); p != "ours" {
@@ -143,4 +141,16 @@ func TestOutOfMemoryIsAFault(t *testing.T) {
 		}()
 		guard(func() error { _ = r.s.ReadOnly(); return nil })
 	}()
+}
+
+func TestAFileThatKeepsLosingConnectionsGivesUp(t *testing.T) {
+	f := mustOpen(t, testOptions(t))
+	mustWrite(t, f, insert("a"))
+	for range lostPerHour + 1 {
+		f.lost.add()
+	}
+	truncateShm(t, f)
+	if err := f.Write(t.Context(), insert("b")); ClassOf(err) != IO || !strings.Contains(err.Error(), "too many connections") {
+		t.Errorf("got %v", err)
+	}
 }

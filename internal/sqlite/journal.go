@@ -120,11 +120,12 @@ func (d *decider) choose() (Journal, error) {
 
 // enable switches to WAL.
 func (d *decider) enable() (Journal, error) {
+	was := d.disk.header()
 	for try := 1; ; try++ {
 		mode, err := d.disk.set("wal")
 		switch {
 		case err == nil && strings.EqualFold(mode, "wal"):
-			return Journal{Mode: "wal", Reason: "default"}, nil
+			return d.enabled(was), nil
 		case err == nil:
 			d.log.Error("SQLite refused WAL without an error", "answer", mode)
 			return d.rollback("SQLite refused WAL")
@@ -142,6 +143,14 @@ func (d *decider) enable() (Journal, error) {
 			return Journal{}, err
 		}
 	}
+}
+
+func (d *decider) enabled(was byte) Journal {
+	if was == 1 {
+		d.log.Warn("database was in rollback mode and is in WAL from now on")
+		return Journal{Mode: "wal", Reason: "default; it was in rollback mode before"}
+	}
+	return Journal{Mode: "wal", Reason: "default"}
 }
 
 // refused: the lock service or an authorizer said no. The mode on disk is read again before leaving WAL, because

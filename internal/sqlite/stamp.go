@@ -30,6 +30,7 @@ type watch struct {
 	conn   *Conn       // for data_version, its own connection, which never waits
 	last   Stamp
 	looked time.Time
+	ended  bool // after Close
 }
 
 // hold takes the descriptor of a connection that becomes the writer.
@@ -55,6 +56,9 @@ func (f *File) Stamp() (Stamp, error) {
 	w := &f.watch
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.ended {
+		return Stamp{}, errClosed
+	}
 	if time.Since(w.looked) >= identityEvery {
 		w.looked = time.Now()
 		if err := f.checkIdentity(); err != nil {
@@ -112,7 +116,7 @@ func (w *watch) readVersion(f *File) (Stamp, error) {
 func (w *watch) close(f *File) {
 	w.mu.Lock()
 	c := w.conn
-	w.conn, w.shm = nil, nil
+	w.conn, w.shm, w.ended = nil, nil, true
 	w.mu.Unlock()
 	if c != nil {
 		f.drop(c)

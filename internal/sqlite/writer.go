@@ -220,9 +220,6 @@ func (w *writer) ready() error {
 	if w.conn != nil {
 		return nil
 	}
-	if w.f.lost.tooMany() {
-		return classify(IO, "database lost too many connections to memory faults; restart the program")
-	}
 	return guard(func() error {
 		c, err := w.f.connect(roleWriter)
 		if err != nil {
