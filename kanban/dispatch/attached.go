@@ -135,8 +135,10 @@ func (d *Dispatcher) settle(ctx context.Context, b *board, w *attached, open boo
 	case err != nil:
 		return err
 	}
-	if err := stored(b.handle.Settle(ctx, w.run)); err != nil {
-		return fmt.Errorf("settle run: %w", err)
+	if err != nil || w.exit.Kind == worker.Exited && w.exit.Code == 0 { // a run that EndRun closed is settled already
+		if err := stored(b.handle.Settle(ctx, w.run)); err != nil {
+			return fmt.Errorf("settle run: %w", err)
+		}
 	}
 	d.forget(b, w)
 	return nil
@@ -190,12 +192,12 @@ const quickDeath = 30 * time.Second
 func (d *Dispatcher) conclude(ctx context.Context, b *board, w *attached, v Verdict, p *pass) error {
 	health := d.healthOf(w.lane)
 	if v.Complete {
-		done, err := d.complete(ctx, b, w, p)
-		if done || err != nil {
+		refused, err := d.complete(ctx, b, w, p)
+		if refused == "" || err != nil {
 			health.recovered(false)
 			return err
 		}
-		v = crashed("refused", "the card could not be completed: "+v.Error)
+		v = crashed("refused", "the card could not be completed: "+refused)
 	}
 	if v.Event == kanban.EventCrashed && !v.TripNow && w.exit.Ran < quickDeath {
 		if health.crashed(w.task, v.Error, p.now) {

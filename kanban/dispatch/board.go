@@ -34,6 +34,7 @@ type board struct {
 
 	ready   []Candidate
 	holds   map[string]Hold   // ready card → its first hold
+	past    map[string]Hold   // the same of the tick before
 	others  map[string]string // running card that is no worker of ours → its lane
 	running int
 	outside *Hold // what holds the board as a whole
@@ -54,7 +55,12 @@ const (
 // visit is one board's part of a tick. Its errors are its own.
 func (d *Dispatcher) visit(ctx context.Context, b *board, p *pass) {
 	p.Boards++
-	if ctx.Err() != nil || !d.enter(ctx, b, p) {
+	if ctx.Err() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, boardPatience)
+	defer cancel()
+	if !d.enter(ctx, b, p) {
 		return
 	}
 	if err := d.upkeep(ctx, b, p); err != nil {

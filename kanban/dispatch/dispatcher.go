@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,20 +47,22 @@ type Dispatcher struct {
 
 	// mu is held by one tick at a time, and by what attaches or detaches a worker. No board is written under it
 	// but by the tick itself.
-	mu       sync.Mutex
-	boards   map[kanban.Slug]*board
-	order    []kanban.Slug
-	workers  map[string]*attached // by keeper id
-	health   map[string]*laneHealth
-	leader   *kanban.FileLock
-	outside  *Hold // what stops this dispatcher as a whole
-	turn     int   // which board spawns first, so that none always does
-	listed   listing
-	ticks    int64
-	closing  chan struct{}
-	closed   bool
-	launches sync.WaitGroup
-	watchers sync.WaitGroup
+	mu        sync.Mutex
+	boards    map[kanban.Slug]*board
+	order     []kanban.Slug
+	workers   map[string]*attached // by keeper id
+	health    map[string]*laneHealth
+	leader    *kanban.FileLock
+	holder    kanban.Holder // who signed the leader's lock last
+	outside   *Hold         // what stops this dispatcher as a whole
+	turn      int           // which board spawns first, so that none always does
+	listed    listing
+	lastCount int // workers after the last tick
+	ticks     int64
+	closing   chan struct{}
+	closed    bool
+	launches  sync.WaitGroup
+	watchers  sync.WaitGroup
 
 	published atomic.Pointer[Status]
 }
@@ -264,5 +265,3 @@ func (d *Dispatcher) Wake(slug kanban.Slug) {
 	default:
 	}
 }
-
-func (d *Dispatcher) slugs() []kanban.Slug { return slices.Clone(d.order) }

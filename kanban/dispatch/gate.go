@@ -4,16 +4,20 @@ import (
 	"fmt"
 	"time"
 
+	"gatewayd/kanban"
 	"gatewayd/kanban/worker"
 )
 
 // Candidate is a card that could be started, as the gates see it.
 type Candidate struct {
+	Board    kanban.Slug
 	Task     string
 	Assignee string
 	Review   bool
 	Claimed  string // its claim_lock, which a ready card should not have
 	History  History
+
+	GuardedFor string // the guard that the card's history names last
 }
 
 // LaneState is a lane as the gates see it.
@@ -36,7 +40,7 @@ type Situation struct {
 	Limits          Limits
 	InProgress      int               // over all boards
 	MaxInProgress   int               // 0 = no limit
-	Alive           map[string]string // task → the worker of an earlier run that still lives
+	Alive           map[string]string // board/task → the worker of an earlier run that still lives
 }
 
 // Gates gives all that holds the card back, the first gate first; none means that it starts.
@@ -98,7 +102,7 @@ func (s Situation) laneHolds(lane worker.Lane) []*Hold {
 
 // previous: a card whose last worker lives is not started again, whatever its row says.
 func (s Situation) previous(c Candidate) *Hold {
-	id, alive := s.Alive[c.Task]
+	id, alive := s.Alive[aliveKey(c.Board, c.Task)]
 	if !alive {
 		return nil
 	}

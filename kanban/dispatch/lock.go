@@ -8,12 +8,6 @@ import (
 	"gatewayd/internal/procfs"
 )
 
-// local reports that a claim was made on this host. All looks at pids are for such claims only.
-func (d *Dispatcher) local(lock string) bool {
-	host, _, ok := cutLock(d.lock)
-	return ok && strings.HasPrefix(lock, host+":")
-}
-
 // cutLock takes "<host>:<pid>" apart.
 func cutLock(lock string) (host string, pid int, ok bool) {
 	i := strings.LastIndexByte(lock, ':')

@@ -36,6 +36,7 @@ func (d *Dispatcher) upkeep(ctx context.Context, b *board, p *pass) error {
 		}
 	}
 	d.leftovers(b, open, p)
+	d.sweep(ctx, b, len(ended) > 0, p)
 	return d.supply(ctx, b, p)
 }
 
@@ -64,6 +65,9 @@ func (d *Dispatcher) tend(ctx context.Context, b *board, row kanban.Running, p *
 	if w != nil && w.exit != nil { // it ended while nobody looked
 		return d.settle(ctx, b, w, true, p)
 	}
+	if w != nil && w.proc != nil && o.PID == 0 {
+		d.record(ctx, b, w)
+	}
 	sight := d.sight(b, row, o, w)
 	j := Judge(o, sight, d.rules(), p.now)
 	if !j.Again.IsZero() {
@@ -81,7 +85,7 @@ func (d *Dispatcher) tend(ctx context.Context, b *board, row kanban.Running, p *
 // claimed looks for a keeper of an earlier life of ours behind a running card. The name of the keeper follows
 // from the row, so it is found even if the daemon died before it could write the pid down.
 func (d *Dispatcher) claimed(ctx context.Context, b *board, row kanban.Running, o Open, p *pass) *attached {
-	if o.Lock == "" || !d.local(o.Lock) {
+	if o.Lock == "" || !kanban.HostLocal(o.Lock) {
 		return nil
 	}
 	w := &attached{
@@ -90,9 +94,6 @@ func (d *Dispatcher) claimed(ctx context.Context, b *board, row kanban.Running, 
 	}
 	if !d.adopt(ctx, b, w, p, false) {
 		return nil
-	}
-	if o.PID == 0 && w.exit == nil {
-		d.record(ctx, b, w)
 	}
 	return w
 }
@@ -158,12 +159,11 @@ func (d *Dispatcher) byTrailer(b *board, o Open, v Verdict) Verdict {
 
 // reconcile frees a running card that nobody can hold: its claim is half there and its worker is not.
 func (d *Dispatcher) reconcile(ctx context.Context, b *board, item Item, p *pass) error {
-	v := Verdict{Outcome: kanban.OutcomeReclaimed, Event: "reconciled", Error: "running without a claim or a worker"}
-	if err := d.end(ctx, b, item, v, nil, p); err != nil {
-		return err
+	freed, err := b.handle.Reconcile(ctx, item.Task)
+	if freed {
+		p.note(&p.Reconciled, item)
+		b.log.Info("card without a whole claim was freed", "task", item.Task, "run", item.Run)
 	}
-	p.note(&p.Reconciled, item)
-	_, err := b.handle.Comment(ctx, item.Task, "dispatcher", "This card was running without a whole claim and without a worker, so it was put back.")
 	return stored(err)
 }
 
@@ -229,10 +229,7 @@ func (d *Dispatcher) rules() Rules {
 
 func openOf(row kanban.Running) Open {
 	o := Open{Task: row.Task.ID, Run: row.Run.ID, Lock: row.Task.ClaimLock, PID: row.Task.WorkerPID, Limit: time.Duration(row.Run.MaxRuntimeSeconds) * time.Second}
-	o.Started = epoch(row.Run.StartedAt)
-	if o.Started.IsZero() {
-		o.Started = epoch(row.Task.StartedAt)
-	}
+	o.Started = epoch(row.Started())
 	o.Expires, o.Heartbeat = epoch(row.Task.ClaimExpires), epoch(row.Task.LastHeartbeatAt)
 	return o
 }
@@ -245,7 +242,7 @@ func (d *Dispatcher) sight(b *board, row kanban.Running, o Open, w *attached) Si
 		s.Alive = w.proc != nil && w.proc.Alive()
 		return s
 	}
-	if o.Lock != "" && !d.local(o.Lock) {
+	if o.Lock != "" && !kanban.HostLocal(o.Lock) {
 		s.Remote = true
 		return s
 	}

@@ -1,0 +1,170 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"gatewayd/kanban"
+)
+
+// Why is the answer to "why is this card not running?".
+type Why struct {
+	Board  kanban.Slug   `json:"board"`
+	Task   string        `json:"task"`
+	Status kanban.Status `json:"status,omitempty"`
+	Holds  []Hold        `json:"holds"` // the first gate first
+}
+
+// CardFacts are what a board says about one card.
+type CardFacts struct {
+	Board       kanban.Slug
+	Card        kanban.Task
+	OpenParents []string
+	Block       Word // the newest block or give-up
+	Entered     int64
+	Candidate   Candidate
+}
+
+// Word is an event's reason and when it was said.
+type Word struct {
+	Text string
+	At   int64
+}
+
+// Facts reads them. It works without a dispatcher.
+func Facts(ctx context.Context, b *kanban.Board, task string) (CardFacts, error) {
+	detail, err := b.Show(ctx, task)
+	if err != nil {
+		return CardFacts{}, err
+	}
+	f := CardFacts{Board: b.Slug(), Card: detail.Task, Entered: detail.Task.CreatedAt}
+	for _, id := range detail.Parents {
+		parent, err := b.Task(ctx, id)
+		if err == nil && !parent.Status.Satisfied() {
+			f.OpenParents = append(f.OpenParents, fmt.Sprintf("%s (%s)", id, parent.Status))
+		}
+	}
+	f.Candidate = candidateOf(b.Slug(), past(detail))
+	for _, e := range detail.Events {
+		switch e.Kind {
+		case kanban.EventBlocked, kanban.EventGaveUp, "block_loop_detected":
+			f.Block = Word{Text: reasonIn(e.Payload), At: e.CreatedAt}
+		}
+		switch e.Kind {
+		case "commented", "attached", "edited", "reprioritized", "linked", "unlinked", "heartbeat", "respawn_guarded", "skipped_nonspawnable":
+		default:
+			f.Entered = e.CreatedAt
+		}
+	}
+	return f, nil
+}
+
+// past makes of a card's whole history what the dispatcher's own list gives for ready cards.
+func past(d kanban.Detail) kanban.Candidate {
+	c := kanban.Candidate{Task: d.Task, Review: d.Task.Status == kanban.StatusReview}
+	for _, r := range d.Runs {
+		if !r.Open() {
+			c.Closed = append([]kanban.Run{r}, c.Closed...)
+		}
+	}
+	for _, e := range d.Events {
+		switch e.Kind {
+		case "status", "promoted", kanban.EventUnblocked, kanban.EventReclaimed:
+			c.Moved = max(c.Moved, e.CreatedAt)
+		}
+	}
+	return c
+}
+
+// reasonIn takes the words out of an event: a block has a reason, a give-up an error.
+func reasonIn(payload json.RawMessage) string {
+	var p struct {
+		Reason string `json:"reason"`
+		Error  string `json:"error"`
+	}
+	_ = json.Unmarshal(payload, &p) // foreign events may hold anything
+	if p.Reason != "" {
+		return p.Reason
+	}
+	return p.Error
+}
+
+// Explain says everything that keeps a card from running, the first gate first. It is a pure function: the CLI
+// asks it without a daemon, with a Situation that says so.
+func Explain(f CardFacts, s Situation) Why {
+	why := Why{Board: f.Board, Task: f.Card.ID, Status: f.Card.Status}
+	if hold := byStatus(f, s); hold != nil {
+		if hold.Since == nil {
+			hold.Since = at(f.Entered)
+		}
+		why.Holds = append(why.Holds, *hold)
+	}
+	switch f.Card.Status {
+	case kanban.StatusDone, kanban.StatusArchived, kanban.StatusRunning:
+		return why
+	}
+	for _, h := range Gates(f.Candidate, s) {
+		if h.Since == nil && f.Card.Status == kanban.StatusReady {
+			h.Since = at(f.Entered)
+		}
+		why.Holds = append(why.Holds, h)
+	}
+	if len(why.Holds) == 0 {
+		why.Holds = []Hold{{Reason: NextTick, Detail: "nothing holds it; it starts with the next tick", Since: at(f.Entered)}}
+	}
+	return why
+}
+
+// byStatus: what the card's own status says.
+func byStatus(f CardFacts, s Situation) *Hold {
+	id := f.Card.ID
+	switch f.Card.Status {
+	case kanban.StatusReady, kanban.StatusReview:
+		if f.Card.ClaimLock != "" {
+			return &Hold{Reason: Claimed, Detail: "it carries the claim of " + f.Card.ClaimLock, Until: at(f.Card.ClaimExpires), Remedy: "the claim runs out by itself"}
+		}
+		return openParents(f)
+	case kanban.StatusTodo:
+		if h := openParents(f); h != nil {
+			return h
+		}
+		return &Hold{Reason: ParentsOpen, Detail: "its parents are done; it becomes ready with the next tick", Remedy: "nothing"}
+	case kanban.StatusTriage:
+		return &Hold{Reason: Triage, Detail: "it is a rough idea", Remedy: "specify it: move it to todo or ready"}
+	case kanban.StatusScheduled:
+		return &Hold{Reason: Scheduled, Detail: "it is parked for a time", Remedy: "gatewayd kanban unblock " + id}
+	case kanban.StatusBlocked:
+		return &Hold{Reason: Blocked, Detail: blockText(f), Since: at(f.Block.At), Remedy: "settle what it waits for, then gatewayd kanban unblock " + id}
+	case kanban.StatusRunning:
+		return &Hold{Reason: Running, Detail: fmt.Sprintf("run %d has it, worker %d, claimed by %s", f.Card.CurrentRunID, f.Card.WorkerPID, f.Card.ClaimLock), Since: at(f.Card.StartedAt)}
+	case kanban.StatusDone, kanban.StatusArchived:
+		return &Hold{Reason: Ended, Detail: "it is " + string(f.Card.Status), Since: at(f.Card.CompletedAt)}
+	}
+	return &Hold{Reason: UnknownWord, Detail: fmt.Sprintf("its status %q is not known here", f.Card.Status), Remedy: "another program wrote it; ask there"}
+}
+
+func openParents(f CardFacts) *Hold {
+	if len(f.OpenParents) == 0 {
+		return nil
+	}
+	return &Hold{Reason: ParentsOpen, Detail: "waits for " + strings.Join(f.OpenParents, ", "), Remedy: "finish or archive them, or unlink"}
+}
+
+func blockText(f CardFacts) string {
+	text := f.Block.Text
+	if text == "" {
+		text = f.Card.LastFailureError
+	}
+	if text == "" {
+		text = "a person blocked it without a reason"
+	}
+	if f.Card.BlockKind != "" {
+		text = f.Card.BlockKind + ": " + text
+	}
+	if n := f.Card.ConsecutiveFailures; n > 0 {
+		text = fmt.Sprintf("%s (%d failures in a row)", text, n)
+	}
+	return text
+}

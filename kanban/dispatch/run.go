@@ -1,0 +1,153 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"gatewayd/internal/sqlite"
+	"gatewayd/kanban"
+)
+
+// pollEvery is how soon a commit of another process is seen.
+const pollEvery = 250 * time.Millisecond
+
+// Run dispatches until ctx ends. Of all dispatchers on one root one leads; the others try again each interval.
+// It is woken by events: Wake, a worker's end, a changed board, a time that has come; the interval is a safety net.
+// It returns when every start that was under way is on record. Workers live on.
+func (d *Dispatcher) Run(ctx context.Context) error {
+	defer d.close()
+	if !d.o.Config.Dispatch {
+		d.stand(&Hold{Reason: DispatchOff, Detail: "kanban.dispatch is false", Since: when(time.Now()), Remedy: "set kanban.dispatch to true"})
+		<-ctx.Done()
+		return nil
+	}
+	poll := time.NewTicker(pollEvery)
+	defer poll.Stop()
+	full := time.NewTicker(d.o.Config.Interval)
+	defer full.Stop()
+	if d.lead() {
+		d.locked(ctx, true)
+	}
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-full.C:
+			if d.lead() {
+				d.locked(ctx, true)
+			}
+		case <-d.wake:
+			if d.leads() {
+				d.locked(ctx, false)
+			}
+		case <-poll.C:
+			if d.leads() && d.changed() {
+				d.locked(ctx, false)
+			}
+		}
+	}
+	return nil
+}
+
+// locked is a tick under the lock. It does not wait for the workers it starts.
+func (d *Dispatcher) locked(ctx context.Context, full bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.tick(ctx, full)
+}
+
+func (d *Dispatcher) leads() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.leader != nil
+}
+
+// lead takes the root's lock, or says who has it. Where the lock cannot be had at all (a file system without
+// locks), it goes on and says so: each tick still takes each board's own lock.
+func (d *Dispatcher) lead() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.leader != nil {
+		return true
+	}
+	lock, err := d.o.Root.TrySingletonLock()
+	d.holder, _ = kanban.LockHolder(d.o.Root.SingletonLockPath())
+	switch {
+	case errors.Is(err, kanban.ErrHeld):
+		d.follower()
+		return false
+	case err != nil:
+		if d.outside == nil || d.outside.Detail != err.Error() {
+			d.log.Error("dispatcher's lock cannot be taken; nothing is dispatched", "path", d.o.Root.SingletonLockPath(), "err", err)
+		}
+		d.outside = &Hold{Reason: NoDispatcher, Detail: err.Error(), Since: d.outsideSince(NoDispatcher), Remedy: "make " + d.o.Root.SingletonLockPath() + " writable"}
+		d.publish(newPass(time.Now(), false, nil))
+		return false
+	}
+	if d.outside != nil {
+		d.log.Info("dispatcher took over", "path", lock.Path())
+	}
+	d.leader, d.outside = lock, nil
+	return true
+}
+
+// follower: another process leads; it is said once, and tried again each interval.
+func (d *Dispatcher) follower() {
+	detail := "another process dispatches on " + d.o.Root.Dir()
+	if d.holder.PID != 0 {
+		detail = fmt.Sprintf("process %d on %s dispatches on %s", d.holder.PID, d.holder.Host, d.o.Root.Dir())
+	}
+	if d.outside == nil || d.outside.Detail != detail {
+		d.log.Info("another dispatcher leads; it is tried again each interval", "path", d.o.Root.SingletonLockPath(), "pid", d.holder.PID)
+	}
+	d.outside = &Hold{Reason: NotLeader, Detail: detail, Since: d.outsideSince(NotLeader), Remedy: "nothing: that process starts the cards, and this one takes over when it ends"}
+	d.publish(newPass(time.Now(), false, nil))
+}
+
+func (d *Dispatcher) outsideSince(reason Reason) *time.Time {
+	if d.outside != nil && d.outside.Reason == reason {
+		return d.outside.Since
+	}
+	return when(time.Now())
+}
+
+func (d *Dispatcher) stand(h *Hold) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.outside = h
+	d.enumerate(newPass(time.Now(), true, nil))
+	d.publish(newPass(time.Now(), false, nil))
+}
+
+// changed looks, for about a microsecond a board, whether anything asks for a tick: a commit by anybody, a time
+// that has come, a damaged file that was touched, a new board.
+func (d *Dispatcher) changed() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	if d.listed.peek(d.o.Root.Dir()) {
+		return true
+	}
+	for _, b := range d.boards {
+		if b.asks(now) {
+			return true
+		}
+	}
+	return false
+}
+
+func (b *board) asks(now time.Time) bool {
+	switch {
+	case b.bad != nil:
+		return b.bad.gate(sqlite.TakeFingerprint(b.path), now) != gateShut
+	case !b.due.IsZero() && !now.Before(b.due):
+		return true
+	case b.trouble != nil:
+		return false
+	case b.handle == nil:
+		return sqlite.TakeFingerprint(b.path).Main.There
+	}
+	stamp, err := b.handle.File().Stamp()
+	return err != nil || !b.stamped || stamp != b.stamp
+}

@@ -1,0 +1,231 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"gatewayd/kanban"
+	"gatewayd/kanban/worker"
+)
+
+const (
+	boardPatience = 5 * time.Second  // what one board may take of a tick, so that a busy file holds up no other
+	writePatience = 10 * time.Second // what the record of a started worker may take
+)
+
+// supply promotes what became ready and lists what could start.
+func (d *Dispatcher) supply(ctx context.Context, b *board, p *pass) error {
+	promoted, err := b.handle.Promote(ctx)
+	if err = stored(err); err != nil {
+		return fmt.Errorf("promote cards: %w", err)
+	}
+	for _, id := range promoted {
+		p.note(&p.Promoted, Item{Board: b.slug, Task: id})
+	}
+	ready, err := b.handle.Ready(ctx)
+	if err != nil {
+		return fmt.Errorf("list ready cards: %w", err)
+	}
+	b.ready = b.ready[:0]
+	for _, c := range ready {
+		b.ready = append(b.ready, candidateOf(b.slug, c))
+	}
+	return nil
+}
+
+// spawn starts cards, one of each board in turn, so that a board with a thousand ready cards leaves room for one
+// with a single card.
+func (d *Dispatcher) spawn(ctx context.Context, p *pass) {
+	before := d.counted()
+	s := d.situation(p.now)
+	queues := d.queues(p)
+	for progress := true; progress; {
+		progress = false
+		for _, q := range queues {
+			for len(q.ready) > 0 {
+				c := q.ready[0]
+				q.ready = q.ready[1:]
+				if d.consider(ctx, q.b, c, &s, p) {
+					progress = true
+					break
+				}
+			}
+		}
+	}
+	d.wakeWaiting(before)
+}
+
+type queue struct {
+	b     *board
+	ready []Candidate
+}
+
+// queues are the boards that this tick holds, beginning with another one each time.
+func (d *Dispatcher) queues(p *pass) []*queue {
+	var list []*queue
+	for _, b := range p.locked {
+		if b.handle != nil && b.bad == nil && b.trouble == nil {
+			b.past, b.holds = b.holds, map[string]Hold{}
+			list = append(list, &queue{b: b, ready: b.ready})
+		}
+	}
+	if n := len(list); n > 0 {
+		d.turn++
+		k := d.turn % n
+		list = append(list[k:], list[:k]...)
+	}
+	return list
+}
+
+// consider starts a card, or records why not.
+func (d *Dispatcher) consider(ctx context.Context, b *board, c Candidate, s *Situation, p *pass) bool {
+	d.fill(s, c)
+	holds := Gates(c, *s)
+	if g := Guard(c.History, s.Limits, p.now); g.Block != "" {
+		d.giveUp(ctx, b, c, g, p)
+		return false
+	}
+	if len(holds) > 0 {
+		d.hurry(s, c)
+		if b.hold(c.Task, holds[0], p) {
+			d.noteGuard(ctx, b, c, holds[0].Reason)
+		}
+		if until := holds[0].Until; until != nil {
+			b.look(*until)
+		}
+		return false
+	}
+	lane, _ := s.lane(c)
+	started, err := d.start(ctx, b, c, lane, p)
+	if err != nil {
+		d.failed(b, p, err)
+	}
+	if started {
+		state := s.State[lane.Name]
+		state.Running++
+		s.State[lane.Name] = state
+		s.InProgress++
+	}
+	return started
+}
+
+// hurry ends the worker of an earlier run that keeps a ready card waiting.
+func (d *Dispatcher) hurry(s *Situation, c Candidate) {
+	if w := d.workers[s.Alive[aliveKey(c.Board, c.Task)]]; w != nil {
+		w.stop(RunOver, s.Now)
+	}
+}
+
+// hold keeps the first moment of a hold while its reason stays the same, and reports whether it is a new one.
+func (b *board) hold(task string, h Hold, p *pass) (begun bool) {
+	p.Held[h.Reason]++
+	if h.Since == nil {
+		h.Since = when(p.now)
+	}
+	old, ok := b.past[task]
+	if begun = !ok || old.Reason != h.Reason; begun {
+		b.log.Debug("card is held", "task", task, "why", string(h.Reason), "detail", h.Detail)
+	} else {
+		h.Since = old.Since
+	}
+	b.holds[task] = h
+	return begun
+}
+
+// noteGuard writes one line into the card's history when a guard begins to hold it, as Hermes does on every tick.
+func (d *Dispatcher) noteGuard(ctx context.Context, b *board, c Candidate, reason Reason) {
+	kind := "respawn_guarded"
+	switch reason {
+	case RateLimitCooldown, BlockerAuth, RecentSuccess:
+	case NoLane:
+		kind = "skipped_nonspawnable"
+	default:
+		return
+	}
+	if c.GuardedFor == string(reason) {
+		return
+	}
+	if _, err := b.handle.Guarded(ctx, c.Task, kind, string(reason)); stored(err) != nil {
+		b.log.Debug("guard could not be noted", "task", c.Task, "err", err)
+	}
+}
+
+// giveUp blocks a card that a guard has held long enough, so that a person sees it.
+func (d *Dispatcher) giveUp(ctx context.Context, b *board, c Candidate, g Guarded, p *pass) {
+	err := stored(b.handle.Block(ctx, c.Task, kanban.Block{Reason: g.Because, Kind: g.Block}))
+	switch {
+	case errors.Is(err, kanban.ErrConflict):
+	case err != nil:
+		d.failed(b, p, fmt.Errorf("block card: %w", err))
+	default:
+		p.note(&p.AutoBlocked, Item{Board: b.slug, Task: c.Task})
+		b.log.Info("card is blocked by a guard", "task", c.Task, "why", g.Because)
+	}
+}
+
+// start claims the card and has its worker started beside the tick.
+func (d *Dispatcher) start(ctx context.Context, b *board, c Candidate, lane worker.Lane, p *pass) (bool, error) {
+	if c.Assignee == "" {
+		if err := stored(b.handle.AssignFrom(ctx, c.Task, lane.Name, "kanban.default_assignee")); err != nil {
+			return false, lost(err)
+		}
+		p.note(&p.Assigned, Item{Board: b.slug, Task: c.Task, Lane: lane.Name})
+	}
+	claim, err := b.handle.Claim(ctx, c.Task, kanban.Claimer{Lock: d.lock, TTL: d.o.Config.ClaimTTL, Review: c.Review})
+	if err = stored(err); err != nil {
+		return false, lost(err)
+	}
+	w := &attached{
+		id: worker.KeeperID(b.path, int64(claim.Run.ID), claim.Run.StartedAt), board: b.slug, task: c.Task, run: claim.Run.ID, lane: lane.Name,
+		ending: lane.Ending, grace: lane.KillGrace, started: time.Unix(claim.Run.StartedAt, 0), logPath: d.o.Root.LogPath(b.slug, c.Task),
+		limit: runtimeLimit(claim, lane),
+	}
+	d.workers[w.id] = w
+	p.started.Add(1)
+	handle := b.handle
+	d.launches.Go(func() {
+		defer p.started.Done()
+		d.launch(ctx, b, handle, w, claim, lane, p)
+	})
+	return true, nil
+}
+
+// lost passes over a claim that another won; the loser has nothing to do.
+func lost(err error) error {
+	if errors.Is(err, kanban.ErrConflict) || errors.Is(err, kanban.ErrNotFound) {
+		return nil
+	}
+	return fmt.Errorf("claim card: %w", err)
+}
+
+func runtimeLimit(claim kanban.Claim, lane worker.Lane) time.Duration {
+	if s := claim.Task.MaxRuntimeSeconds; s > 0 {
+		return time.Duration(s) * time.Second
+	}
+	return lane.MaxRuntime
+}
+
+// counted is how many workers are running, all boards.
+func (d *Dispatcher) counted() int {
+	_, all := d.running()
+	return all
+}
+
+// wakeWaiting has boards looked at whose cards wait for a place, when one became free.
+func (d *Dispatcher) wakeWaiting(before int) {
+	freed := before < d.lastCount
+	d.lastCount = d.counted()
+	if !freed {
+		return
+	}
+	for _, b := range d.boards {
+		for _, h := range b.holds {
+			if h.Reason == GlobalCap || h.Reason == LaneCap || h.Reason == LaneBackoff || h.Reason == PreviousWorker {
+				d.Wake(b.slug)
+				break
+			}
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+
+	"gatewayd/kanban"
+)
+
+// Status is what the dispatcher is doing, as of its last tick.
+type Status struct {
+	Dispatching   bool          `json:"dispatching"` // it hands out cards
+	Outside       *Hold         `json:"held,omitempty"`
+	Lock          LockStatus    `json:"lock"`
+	LastTick      *time.Time    `json:"last_tick,omitempty"`
+	NextTick      *time.Time    `json:"next_tick,omitempty"` // at the latest; events come first
+	Took          time.Duration `json:"took_ns"`
+	Ticks         int64         `json:"ticks"`
+	InProgress    int           `json:"in_progress"`
+	MaxInProgress int           `json:"max_in_progress"` // 0 = no limit
+	Boards        []BoardStatus `json:"boards"`
+	Lanes         []LaneStatus  `json:"lanes"`
+}
+
+// LockStatus says who leads on this root.
+type LockStatus struct {
+	Path string     `json:"path"`
+	Ours bool       `json:"ours"`
+	PID  int        `json:"pid,omitempty"` // who signed it last; a Python dispatcher does not sign
+	Host string     `json:"host,omitempty"`
+	From *time.Time `json:"since,omitempty"`
+}
+
+// BoardStatus is one board.
+type BoardStatus struct {
+	Slug     kanban.Slug    `json:"board"`
+	Path     string         `json:"path"`
+	State    string         `json:"state"` // ok, empty, disabled, unavailable, locked
+	Hold     *Hold          `json:"held,omitempty"`
+	Running  int            `json:"running"`
+	Ready    int            `json:"ready"`
+	Holds    map[Reason]int `json:"holds,omitempty"` // ready cards by what holds them
+	LastTick *time.Time     `json:"last_tick,omitempty"`
+	Due      *time.Time     `json:"due,omitempty"` // when time alone makes it look again
+}
+
+// LaneStatus is one lane.
+type LaneStatus struct {
+	Name          string `json:"lane"`
+	Preset        string `json:"preset"`
+	Running       int    `json:"running"`
+	MaxInProgress int    `json:"max_in_progress"` // 0 = no limit
+	Holds         []Hold `json:"held,omitempty"`
+}
+
+// Status gives the state as of the last tick; it never waits for one that is under way.
+func (d *Dispatcher) Status() Status { return *d.published.Load() }
+
+// publish makes the state visible. The caller holds mu.
+func (d *Dispatcher) publish(p *pass) {
+	s := Status{
+		Dispatching: d.o.Config.Dispatch && d.outside == nil, Outside: d.outside, Lock: d.lockStatus(), LastTick: when(p.now), Took: time.Since(p.now),
+		Ticks: d.ticks, MaxInProgress: d.o.Config.MaxInProgress,
+	}
+	next := p.now.Add(d.o.Config.Interval)
+	for _, slug := range d.order {
+		b := d.boards[slug]
+		s.Boards = append(s.Boards, b.status())
+		if !b.due.IsZero() && b.due.Before(next) {
+			next = b.due
+		}
+	}
+	s.NextTick = &next
+	var lanes map[string]int
+	lanes, s.InProgress = d.running()
+	s.Lanes = d.laneStatus(lanes, p.now)
+	d.published.Store(&s)
+}
+
+func (d *Dispatcher) laneStatus(running map[string]int, now time.Time) []LaneStatus {
+	var list []LaneStatus
+	for _, name := range d.o.Lanes.Names() {
+		lane, _ := d.o.Lanes.Lookup(name)
+		status := LaneStatus{Name: name, Preset: lane.Preset, Running: running[name], MaxInProgress: lane.MaxInProgress}
+		if hold := d.health[name].hold(name, running[name], now); hold != nil {
+			status.Holds = append(status.Holds, *hold)
+		}
+		list = append(list, status)
+	}
+	return list
+}
+
+func (d *Dispatcher) lockStatus() LockStatus {
+	s := LockStatus{Path: d.o.Root.SingletonLockPath(), Ours: d.leader != nil}
+	s.PID, s.Host, s.From = d.holder.PID, d.holder.Host, at(d.holder.Since)
+	return s
+}
+
+func (b *board) status() BoardStatus {
+	s := BoardStatus{Slug: b.slug, Path: b.path, State: "ok", Hold: b.outside, Running: b.running, Ready: len(b.ready), LastTick: when(b.lastTick), Due: when(b.due)}
+	switch {
+	case b.bad != nil:
+		s.State = "disabled"
+	case b.trouble != nil:
+		s.State = "unavailable"
+	case b.outside != nil && b.outside.Reason == BoardLocked:
+		s.State = "locked"
+	case b.handle == nil:
+		s.State = "empty"
+	}
+	if len(b.holds) > 0 {
+		s.Holds = map[Reason]int{}
+		for _, h := range b.holds {
+			s.Holds[h.Reason]++
+		}
+	}
+	return s
+}
+
+// Why answers why a card is not running, with the first gate that holds it first. It reads the board beside the
+// tick; the card's own state is that of this moment, the dispatcher's that of its last tick.
+func (d *Dispatcher) Why(ctx context.Context, slug kanban.Slug, task string) (Why, error) {
+	d.mu.Lock()
+	b := d.boards[slug]
+	if b == nil || b.handle == nil {
+		d.mu.Unlock()
+		return d.whyUnread(slug, task)
+	}
+	handle, outside := b.handle, b.outside
+	s := d.situation(time.Now())
+	s.Board = outside
+	held, known := b.holds[task]
+	d.mu.Unlock()
+	facts, err := Facts(ctx, handle, task)
+	if err != nil {
+		return Why{}, err
+	}
+	d.mu.Lock()
+	d.fill(&s, facts.Candidate)
+	d.mu.Unlock()
+	why := Explain(facts, s)
+	if known && len(why.Holds) > 0 && why.Holds[0].Reason == held.Reason {
+		why.Holds[0].Since = held.Since
+	}
+	if len(why.Holds) > 0 && why.Holds[0].Reason == NextTick {
+		why.Holds[0].Until = d.Status().NextTick
+	}
+	return why, nil
+}
+
+// whyUnread answers for a board that is not open: its state is the answer.
+func (d *Dispatcher) whyUnread(slug kanban.Slug, task string) (Why, error) {
+	if _, err := d.o.Root.Lookup(slug); err != nil {
+		return Why{}, err
+	}
+	why := Why{Board: slug, Task: task}
+	for _, b := range d.Status().Boards {
+		if b.Slug == slug && b.Hold != nil {
+			why.Holds = append(why.Holds, *b.Hold)
+		}
+	}
+	if len(why.Holds) == 0 {
+		why.Holds = []Hold{{Reason: BoardUnavailable, Detail: "the dispatcher has not opened this board", Remedy: "wait for the next tick"}}
+	}
+	return why, nil
+}
