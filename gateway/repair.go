@@ -101,7 +101,9 @@ func (r *repair) closing() string {
 	return cutOffAnswer + "]"
 }
 
-func (r *repair) empty() bool { return len(r.supersede) == 0 && r.withdraw == nil && len(r.insert) == 0 }
+func (r *repair) empty() bool {
+	return len(r.supersede) == 0 && r.withdraw == nil && len(r.insert) == 0
+}
 
 // recovered says for people what the repair did.
 func (r *repair) recovered(session string) Recovered {

@@ -13,11 +13,17 @@ const (
 type sink struct {
 	mu      sync.Mutex
 	wake    chan struct{} // one token: something changed
-	pending []Event
+	pending []queued
 	bytes   int
 	closed  bool
 	dropped bool
 	done    chan struct{}
+}
+
+// queued is an event whose text may still grow.
+type queued struct {
+	event Event
+	more  []byte
 }
 
 // newSink starts the goroutine; a nil reader takes nothing.
@@ -40,10 +46,10 @@ func (s *sink) put(e Event) {
 		return
 	}
 	s.bytes += len(e.Text)
-	if n := len(s.pending); n > 0 && joinable(s.pending[n-1], e) {
-		s.pending[n-1].Text += e.Text
+	if n := len(s.pending); n > 0 && joinable(s.pending[n-1].event, e) {
+		s.pending[n-1].more = append(s.pending[n-1].more, e.Text...)
 	} else {
-		s.pending = append(s.pending, e)
+		s.pending = append(s.pending, queued{event: e})
 	}
 	if len(s.pending) > sinkEvents || s.bytes > sinkBytes {
 		s.dropped, s.pending, s.bytes = true, nil, 0
@@ -73,8 +79,9 @@ func (s *sink) pump(read func(Event)) {
 	defer close(s.done)
 	for {
 		events, end := s.take()
-		for _, e := range events {
-			read(e)
+		for _, q := range events {
+			q.event.Text += string(q.more)
+			read(q.event)
 		}
 		if end {
 			return
@@ -86,7 +93,7 @@ func (s *sink) pump(read func(Event)) {
 }
 
 // take gives what waits; end means that nothing follows it.
-func (s *sink) take() (events []Event, end bool) {
+func (s *sink) take() (events []queued, end bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	events, s.pending, s.bytes = s.pending, nil, 0
