@@ -43,12 +43,12 @@ func (f Filter) sql() (string, []any, error) {
 		return "", nil, invalid("order "+quote(f.Sort), "is not known", "use one of "+strings.Join(sortedKeys(anyMap(sorts()))[1:], ", "))
 	}
 	where, args := []string{"1"}, []any{}
-	for column, value := range map[string]string{
-		"status": string(f.Status), "assignee": strings.ToLower(f.Assignee), "tenant": f.Tenant, "session_id": f.Session,
-		"workflow_template_id": f.WorkflowTemplateID, "current_step_key": f.CurrentStepKey,
+	for _, by := range [][2]string{
+		{"status", string(f.Status)}, {"assignee", strings.ToLower(f.Assignee)}, {"tenant", f.Tenant}, {"session_id", f.Session},
+		{"workflow_template_id", f.WorkflowTemplateID}, {"current_step_key", f.CurrentStepKey},
 	} {
-		if value != "" {
-			where, args = append(where, "t."+column+" = ?"), append(args, value)
+		if by[1] != "" {
+			where, args = append(where, "t."+by[0]+" = ?"), append(args, by[1])
 		}
 	}
 	if f.Status == "" && !f.Archived {

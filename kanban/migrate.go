@@ -113,7 +113,7 @@ func migrate(tx *sqlite.Tx) error {
 
 var errForeign = errors.New("is a database of something else: it has tables, but none called tasks")
 
-func exec(tx *sqlite.Tx, sql string, args ...any) error {
+func apply(tx *sqlite.Tx, sql string, args ...any) error {
 	if _, err := tx.Exec(sql, args...); err != nil {
 		return fmt.Errorf("%s: %w", firstLine(sql, 60), err)
 	}
@@ -125,7 +125,7 @@ func createTables(tx *sqlite.Tx, l layout) error {
 		if l.types[t.name] != nil {
 			continue
 		}
-		if err := exec(tx, t.createSQL()); err != nil {
+		if err := apply(tx, t.createSQL()); err != nil {
 			return err
 		}
 	}
@@ -138,7 +138,7 @@ func addColumns(tx *sqlite.Tx, l layout) error {
 			if l.types[t.name] == nil && !c.late || l.has(t.name, c.name) {
 				continue
 			}
-			if err := exec(tx, t.alterSQL(c)); err != nil && !strings.Contains(err.Error(), "duplicate column name") {
+			if err := apply(tx, t.alterSQL(c)); err != nil && !strings.Contains(err.Error(), "duplicate column name") {
 				return err
 			}
 		}
@@ -155,7 +155,7 @@ func renameColumns(tx *sqlite.Tx, l layout) error {
 		if !l.has("tasks", r.from) || l.has("tasks", r.to) {
 			continue
 		}
-		if err := exec(tx, r.sql); err != nil {
+		if err := apply(tx, r.sql); err != nil {
 			return err
 		}
 	}
@@ -167,12 +167,12 @@ func wakeOldSubscriptions(tx *sqlite.Tx, l layout) error {
 	if l.types[subsTable.name] == nil || l.has(subsTable.name, "delivery_mode") {
 		return nil
 	}
-	return exec(tx, `UPDATE kanban_notify_subs SET delivery_mode = 'notify+wake' WHERE platform <> 'tui'`)
+	return apply(tx, `UPDATE kanban_notify_subs SET delivery_mode = 'notify+wake' WHERE platform <> 'tui'`)
 }
 
 func createIndexes(tx *sqlite.Tx, _ layout) error {
 	for _, i := range schemaIndexes() {
-		if err := exec(tx, i.createSQL()); err != nil {
+		if err := apply(tx, i.createSQL()); err != nil {
 			return err
 		}
 	}
@@ -199,7 +199,7 @@ func adoptLostRuns(tx *sqlite.Tx, _ layout) error {
 		if err != nil {
 			return err
 		}
-		if err := exec(tx, adoptLostRun, res.LastID, id); err != nil {
+		if err := apply(tx, adoptLostRun, res.LastID, id); err != nil {
 			return err
 		}
 	}
@@ -210,7 +210,7 @@ func renameEvents(tx *sqlite.Tx, l layout) error {
 	if l.types[eventsTable.name] == nil {
 		return nil
 	}
-	return exec(tx, `UPDATE task_events SET kind = CASE kind WHEN 'ready' THEN 'promoted' WHEN 'priority' THEN 'reprioritized' ELSE 'gave_up' END
+	return apply(tx, `UPDATE task_events SET kind = CASE kind WHEN 'ready' THEN 'promoted' WHEN 'priority' THEN 'reprioritized' ELSE 'gave_up' END
 WHERE kind IN ('ready', 'priority', 'spawn_auto_blocked')`)
 }
 

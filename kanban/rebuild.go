@@ -36,7 +36,7 @@ func rebuild(tx *sqlite.Tx, t table) error {
 	script := append([]string{"ALTER TABLE " + t.name + " RENAME TO " + legacy, whole.createSQL()}, copySQL(whole, legacy)...)
 	script = append(append(script, "DROP TABLE "+legacy), indexes...)
 	for _, sql := range script {
-		if err := exec(tx, sql); err != nil {
+		if err := apply(tx, sql); err != nil {
 			return err
 		}
 	}
