@@ -1,5 +1,342 @@
 package gateway
 
-const roleVariable = "GATEWAYD_TEST_ROLE"
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
 
-func childMain(role string) int { return 1 }
+	"gatewayd/gateway/provider"
+	"gatewayd/gateway/tool"
+	"gatewayd/internal/fakellm"
+	"gatewayd/reaper"
+	"gatewayd/sessiondb"
+)
+
+// The test binary starts itself as a gateway of its own, which a test then kills. It reads messages from standard input, a line
+// each, and acknowledges each on standard output.
+const (
+	roleVariable = "GATEWAYD_TEST_ROLE"
+	dirVariable  = "GATEWAYD_TEST_DIR"
+	llmVariable  = "GATEWAYD_TEST_LLM"
+)
+
+func childMain(string) int {
+	if err := childGateway(os.Getenv(dirVariable), os.Getenv(llmVariable)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func childGateway(dir, url string) error {
+	ctx := context.Background()
+	store, err := sessiondb.Open(ctx, sessiondb.Options{Path: filepath.Join(dir, "state.db")})
+	if err != nil {
+		return err
+	}
+	r, err := reaper.New(reaper.Options{Dir: filepath.Join(dir, "records"), Spares: -1})
+	if err != nil {
+		return err
+	}
+	go func() { _ = r.Run(ctx) }()
+	g := New(Options{
+		Store: store, Model: provider.NewOpenAI(provider.Options{BaseURL: url, Name: fakellm.Model}), Sole: true, Terminal: tool.Allow,
+		Tools: tool.NewSet(tool.NewTerminal(tool.TerminalOptions{Reaper: r, Dir: dir}), tool.ReadFile{Dir: dir}),
+	})
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		result, err := g.Say(ctx, Say{Session: "s1", Source: SourceCLI, Text: lines.Text()}, nil)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%s\n", result.Text)
+	}
+	return lines.Err()
+}
+
+// child is a gateway in a process of its own.
+type child struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	in   io.Writer
+	acks *bufio.Scanner
+}
+
+func startChild(t *testing.T, dir, url string) *child {
+	t.Helper()
+	cmd := exec.CommandContext(soon(t), os.Args[0])
+	cmd.Env = append(os.Environ(), roleVariable+"=gateway", dirVariable+"="+dir, llmVariable+"="+url)
+	cmd.Stderr = io.Discard
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c := &child{t: t, cmd: cmd, in: in, acks: bufio.NewScanner(out)}
+	t.Cleanup(c.kill)
+	return c
+}
+
+func (c *child) send(text string) { _, _ = fmt.Fprintln(c.in, text) }
+
+// ack waits for the next acknowledgement; false means that the process is gone.
+func (c *child) ack() (string, bool) { ok := c.acks.Scan(); return c.acks.Text(), ok }
+
+func (c *child) kill() {
+	_ = c.cmd.Process.Kill()
+	_ = c.cmd.Wait()
+}
+
+func TestAProcessKilledInATool(t *testing.T) {
+	dir := t.TempDir()
+	fifo := filepath.Join(dir, "started")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	llm := fakellm.New(t, fakellm.Text{Text: "first answer"},
+		fakellm.ToolCall{Name: "terminal", Text: "running it", Args: map[string]any{"command": "echo $$ > " + fifo + "; exec sleep 600"}})
+	c := startChild(t, dir, llm.URL())
+	c.send("one")
+	if got, _ := c.ack(); got != "first answer" {
+		t.Fatalf("acknowledged %q", got)
+	}
+	c.send("two")
+	pid, err := os.ReadFile(fifo) // returns when the command wrote it
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.kill()
+	h := &house{t: t, path: filepath.Join(dir, "state.db"), llm: llm}
+	h.start(with(tool.NewTerminal(tool.TerminalOptions{}), tool.ReadFile{}))
+	got, err := h.Recover(soon(t))
+	if err != nil || len(got) != 1 || got[0].Session != "s1" || got[0].Unknown != 1 || !got[0].Closed || got[0].Err != nil {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if again, err := h.Recover(soon(t)); err != nil || len(again) != 0 {
+		t.Errorf("recovered twice: %+v, %v", again, err)
+	}
+	rows := h.rows("s1")
+	if want := "user assistant user assistant+1 tool/repair assistant/closing"; shape(rows) != want || rows[4].Content != unknownEffect || rows[4].Effect != "unknown" {
+		t.Fatalf("%s, want %s", shape(rows), want)
+	}
+	if !strings.Contains(got[0].Outcome, "effect unknown") || rows[3].TurnID != got[0].TurnID {
+		t.Errorf("%+v", got[0])
+	}
+	llm.Push(fakellm.Text{Text: "third answer"})
+	h.say(Say{Text: "three"})
+	assertWhole(t, h.rows("s1"))
+	requests := llm.Requests()
+	before, after := sentMessages(t, requests[1]), sentMessages(t, requests[2])
+	for i := range before {
+		if string(before[i]) != string(after[i]) {
+			t.Errorf("message %d was %s, is now %s", i, before[i], after[i])
+		}
+	}
+	assertEnds(t, strings.TrimSpace(string(pid)))
+}
+
+// assertEnds waits for a process of a killed daemon's tool to be gone; its keeper ends it.
+func assertEnds(t *testing.T, pid string) {
+	t.Helper()
+	ctx := soon(t)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if _, err := os.Stat("/proc/" + pid); err != nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("process %s of the interrupted tool is still there", pid)
+		}
+	}
+}
+
+func TestAProcessKilledInAReadOnlyTool(t *testing.T) {
+	// The child stops in the answer after the read; the block is whole then. The dangling read is made by hand, because a read is
+	// too quick to be killed in.
+	h := newHouse(t, with(echo("work"), fake{name: "look", readOnly: true}))
+	store := h.store
+	session, err := store.CreateSession(t.Context(), sessiondb.NewSession{ID: "s1", Prompt: "p"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	holder, err := sessiondb.SelfHolder("daemon turn turn_dead")
+	if err != nil {
+		t.Fatal(err)
+	}
+	holder.Start++ // a process that is no more
+	l, err := store.AcquireTurn(t.Context(), session.ID, holder, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := plan([]provider.ToolCall{{ID: "a", Name: "look", Arguments: "{}"}}, "turn_dead", 1, h.opts.Tools)
+	if _, err := store.Append(t.Context(), l, []sessiondb.NewMessage{
+		{Role: roleUser, Content: "hi", TurnID: "turn_dead"}, callsRow(provider.Response{}, calls),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := h.Recover(soon(t))
+	if err != nil || len(got) != 1 || got[0].Dropped != 1 || got[0].Unknown != 0 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if rows := h.rows("s1"); shape(rows) != "user assistant/closing" {
+		t.Error(shape(rows))
+	}
+	all, err := store.Messages(t.Context(), "s1", sessiondb.MessageFilter{IncludeInactive: true})
+	if err != nil || len(all) != 3 {
+		t.Errorf("a dropped row is superseded, not deleted: %s, %v", shape(all), err)
+	}
+}
+
+func TestALiveTurnOfAnotherProcessIsLeftAlone(t *testing.T) {
+	dir := t.TempDir()
+	gate := make(chan struct{})
+	llm := fakellm.New(t, fakellm.Text{Text: "slow", Gate: gate})
+	c := startChild(t, dir, llm.URL())
+	c.send("one")
+	if _, err := llm.Wait(soon(t), 1); err != nil {
+		t.Fatal(err)
+	}
+	h := &house{t: t, path: filepath.Join(dir, "state.db"), llm: llm}
+	h.start(nil)
+	if got, err := h.Recover(soon(t)); err != nil || len(got) != 0 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	llm.Push(fakellm.Text{Text: "mine"})
+	done := make(chan Result, 1)
+	go func() { done <- h.say(Say{Text: "two"}) }() // waits for the other process
+	close(gate)
+	if got, _ := c.ack(); got != "slow" {
+		t.Errorf("acknowledged %q", got)
+	}
+	if r := <-done; r.Text != "mine" {
+		t.Errorf("%+v", r)
+	}
+	if got := shape(h.rows("s1")); got != "user assistant user assistant" {
+		t.Error(got)
+	}
+}
+
+// TestAcknowledgedTurnsSurviveKills kills a gateway at moments that a seed decides, again and again on one file.
+func TestAcknowledgedTurnsSurviveKills(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 1))
+	dir := t.TempDir()
+	var mu sync.Mutex
+	arrived, until := make(chan struct{}, 1_000), 0
+	llm := fakellm.Start(fakellm.Options{Each: func(r fakellm.Request) fakellm.Response {
+		mu.Lock()
+		defer mu.Unlock()
+		if until--; until == 0 {
+			arrived <- struct{}{}
+		}
+		return answerTo(r)
+	}})
+	t.Cleanup(llm.Close)
+	acked, next := map[string]string{}, 0
+	for range 6 {
+		mu.Lock()
+		until = 1 + random.IntN(8)
+		mu.Unlock()
+		next = runUntilKilled(t, startChild(t, dir, llm.URL()), arrived, acked, next, time.Duration(random.IntN(3_000))*time.Microsecond)
+	}
+	h := &house{t: t, path: filepath.Join(dir, "state.db"), llm: llm}
+	h.start(nil)
+	if _, err := h.Recover(soon(t)); err != nil {
+		t.Fatal(err)
+	}
+	rows := h.rows("s1")
+	assertWhole(t, rows)
+	checkAcknowledged(t, rows, acked)
+	if len(acked) == 0 {
+		t.Error("nothing was acknowledged, so nothing was proved")
+	}
+	t.Logf("%d acknowledged, %d rows", len(acked), len(rows))
+}
+
+// answerTo lets each message make one terminal call and then answers it.
+func answerTo(r fakellm.Request) fakellm.Response {
+	var body struct {
+		Messages []struct{ Role, Content string }
+	}
+	_ = json.Unmarshal(r.Body, &body)
+	last := body.Messages[len(body.Messages)-1]
+	if last.Role == roleUser {
+		return fakellm.ToolCall{Name: "terminal", Args: map[string]any{"command": "echo result of " + last.Content}}
+	}
+	return fakellm.Text{Text: "answer, " + strings.ReplaceAll(last.Content, "\n", " ")}
+}
+
+// runUntilKilled sends messages one after the other, and kills the child a moment after the request that the seed chose.
+func runUntilKilled(t *testing.T, c *child, arrived <-chan struct{}, acked map[string]string, next int, later time.Duration) int {
+	t.Helper()
+	killed := make(chan struct{})
+	go func() {
+		defer close(killed)
+		select {
+		case <-arrived:
+			timer := time.NewTimer(later)
+			<-timer.C
+		case <-soon(t).Done():
+		}
+		_ = c.cmd.Process.Kill()
+	}()
+	for {
+		text := fmt.Sprintf("message %d", next)
+		next++
+		c.send(text)
+		answer, ok := c.ack()
+		if !ok {
+			break
+		}
+		acked[text] = answer
+	}
+	<-killed
+	c.kill()
+	return next
+}
+
+func checkAcknowledged(t *testing.T, rows []sessiondb.Message, acked map[string]string) {
+	t.Helper()
+	users, answers := map[string]int{}, map[string]string{}
+	turn := ""
+	for _, row := range rows {
+		switch {
+		case row.Role == roleUser:
+			users[row.Content]++
+			turn = row.Content
+		case row.Role == roleAssistant && len(row.ToolCalls) == 0:
+			answers[turn] += row.Content
+		}
+	}
+	for text, answer := range acked {
+		if users[text] != 1 || answers[text] != answer || !strings.Contains(answer, "result of "+text) {
+			t.Errorf("%q was acknowledged with %q: %d user rows, answer %q", text, answer, users[text], answers[text])
+		}
+	}
+	for text, n := range users {
+		if n > 1 {
+			t.Errorf("%q has %d rows", text, n)
+		}
+	}
+}

@@ -46,7 +46,7 @@ func TestEachRowIsStoredBeforeAnybodyBuildsOnIt(t *testing.T) {
 	}
 	r, err := h.Say(soon(t), Say{Session: "s1", Source: SourceAPI, Text: "hello"}, sink)
 	h.spy.note("acknowledged")
-	if err != nil || !r.Completed || r.Text != "done" {
+	if err != nil || !r.Completed || r.Text != "done" || r.SinkDropped {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	if want := []string{

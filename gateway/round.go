@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"sync"
@@ -118,10 +119,7 @@ func skipped(ctx context.Context) tool.Result {
 // perform runs a call through the set, which holds the gate. A tool that does not stop when it is told is left behind: the turn
 // has to end.
 func (t *turn) perform(ctx context.Context, call planned) tool.Result {
-	dir := t.say.Dir
-	if dir == "" {
-		dir = t.g.opts.Dir
-	}
+	dir := cmp.Or(t.say.Dir, t.session.Cwd, t.g.opts.Dir)
 	done := make(chan tool.Result, 1)
 	go func() {
 		done <- t.g.opts.Tools.Run(ctx, tool.Call{

@@ -16,6 +16,7 @@ type sink struct {
 	pending []queued
 	bytes   int
 	closed  bool
+	nobody  bool // there is no reader
 	dropped bool
 	done    chan struct{}
 }
@@ -30,7 +31,7 @@ type queued struct {
 func newSink(read func(Event)) *sink {
 	s := &sink{wake: make(chan struct{}, 1), done: make(chan struct{})}
 	if read == nil {
-		s.dropped = true
+		s.nobody = true
 		close(s.done)
 		return s
 	}
@@ -42,7 +43,7 @@ func newSink(read func(Event)) *sink {
 func (s *sink) put(e Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.dropped || s.closed {
+	if s.nobody || s.dropped || s.closed {
 		return
 	}
 	s.bytes += len(e.Text)
@@ -57,15 +58,17 @@ func (s *sink) put(e Event) {
 	s.signal()
 }
 
-// close says that nothing more comes and waits until the reader has taken what is there; the caller is the reader's own.
+// close says that nothing more comes, waits until the reader has taken what is there, and reports whether the reader was dropped.
+// The caller is the reader's own.
 func (s *sink) close() (dropped bool) {
 	s.mu.Lock()
-	none := s.dropped && len(s.pending) == 0
 	s.closed = true
 	s.signal()
 	s.mu.Unlock()
 	<-s.done
-	return none
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.dropped
 }
 
 func (s *sink) signal() {

@@ -166,6 +166,9 @@ func (t *turn) spend(answer provider.Response) {
 func (t *turn) close(x exit) {
 	t.enter("close")
 	defer t.spending.Wait()
+	if x.answer == nil && context.Cause(t.ctx) == LeaseLost {
+		x = interruptedExit(t.ctx, x.partial) // whatever failed, failed because of that
+	}
 	t.result.ExitReason, t.result.FinishReason = x.reason, x.finish
 	if x.answer != nil {
 		t.answer(x.answer)
@@ -175,7 +178,7 @@ func (t *turn) close(x exit) {
 	t.result.Error, t.result.Class, t.result.Retryable = x.problem, x.class, x.retryable
 	row := closingRow(x)
 	t.result.Text = row.Content
-	if x.cause == LeaseLost || context.Cause(t.ctx) == LeaseLost {
+	if x.cause == LeaseLost {
 		return
 	}
 	if err := t.append(append(t.openResults(), row)...); err != nil {
