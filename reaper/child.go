@@ -13,6 +13,10 @@ import (
 type Child struct {
 	cmd   *exec.Cmd
 	pidfd *os.File
+
+	done         chan struct{}
+	code, signal int // of the end, once done is closed
+	err          error
 }
 
 // StartChild starts argv, whose first word is a path or is searched in the PATH of env.
@@ -29,7 +33,9 @@ func StartChild(argv, env []string, dir string, stdout, stderr io.Writer) (*Chil
 	if err := children.fork(cmd); err != nil {
 		return nil, startError(argv[0], programProblem(argv[0], "", err))
 	}
-	return &Child{cmd: cmd, pidfd: pidfdFile(pidfd)}, nil
+	child := &Child{cmd: cmd, pidfd: pidfdFile(pidfd), done: make(chan struct{})}
+	go child.wait()
+	return child, nil
 }
 
 // PID gives the child's pid. It is for showing, not for signalling.
@@ -37,25 +43,40 @@ func (c *Child) PID() int { return c.cmd.Process.Pid }
 
 // Signal sends sig to the child, through its pidfd. A child that has ended gives os.ErrProcessDone.
 func (c *Child) Signal(sig syscall.Signal) error {
-	return signalFile(c.pidfd, sig)
+	select {
+	case <-c.done:
+		return os.ErrProcessDone
+	default:
+		return signalFile(c.pidfd, sig)
+	}
 }
 
-// Wait returns how the child ended: its exit code and 0, or -1 and the signal that killed it. It is to be called
-// once.
+// Done is closed when the child has ended.
+func (c *Child) Done() <-chan struct{} { return c.done }
+
+// Wait returns how the child ended: its exit code and 0, or -1 and the signal that killed it.
 func (c *Child) Wait() (code, signal int, err error) {
+	<-c.done
+	return c.code, c.signal, c.err
+}
+
+func (c *Child) wait() {
+	defer close(c.done)
 	defer c.pidfd.Close()
 	defer children.forget(c.cmd)
 	_ = waitExit(c.pidfd) // Wait itself would not block: the pidfd that it shares with us is non-blocking
-	err = c.cmd.Wait()
-	if _, failed := errors.AsType[*exec.ExitError](err); failed {
-		err = nil
+	err := c.cmd.Wait()
+	if _, failed := errors.AsType[*exec.ExitError](err); !failed {
+		c.err = err
 	}
+	c.code = -1
 	if c.cmd.ProcessState == nil {
-		return -1, 0, err
+		return
 	}
 	status, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if ok && status.Signaled() {
-		return -1, int(status.Signal()), err
+		c.signal = int(status.Signal())
+		return
 	}
-	return c.cmd.ProcessState.ExitCode(), 0, err
+	c.code = c.cmd.ProcessState.ExitCode()
 }
