@@ -106,7 +106,7 @@ func (w *writer) runOps(t *trial) error {
 	tx := &Tx{w.conn}
 	live := t.batch[:0]
 	for _, r := range t.batch {
-		if r.begun.Load() || r.claim() {
+		if r.begin() {
 			live = append(live, r)
 		}
 	}
@@ -115,10 +115,10 @@ func (w *writer) runOps(t *trial) error {
 		r.err = w.runOp(tx, r)
 		if w.conn.db.GetAutocommit() {
 			t.batch = append(t.batch[:i], t.batch[i+1:]...)
-			r.answer <- w.f.explain(w.noteDamage(r.err), fateNone)
+			w.answer(r, r.err)
 			return errLostTransaction
 		}
-		if r.err != nil && ClassOf(r.err) == Busy && hasCode(r.err) {
+		if isStillOpen(r.err) || (ClassOf(r.err) == Busy && hasCode(r.err)) {
 			return r.err
 		}
 	}
@@ -138,8 +138,7 @@ func (w *writer) runOp(tx *Tx, r *request) error {
 	if err != nil {
 		if undo := w.conn.control(sqlUndo); undo != nil {
 			w.f.log.Error("operation could not be undone by its savepoint", "path", w.f.path, "op", r.op.Label, "err", undo)
-			w.conn.rollback()
-			return err
+			return errors.Join(err, w.conn.rollback())
 		}
 	}
 	if release := w.conn.control(sqlRelease); err == nil {
@@ -260,8 +259,9 @@ func (w *writer) fitBusyTimeout(batch []*request) {
 
 // answer gives a request its error. A request whose caller left already is not claimed again.
 func (w *writer) answer(r *request, err error) {
-	if r.begun.Load() || r.claim() {
-		r.answer <- w.f.explain(w.noteDamage(err), fateNone)
+	if r.begin() {
+		w.f.noteDamage(err)
+		r.answer <- w.f.explain(err, fateNone)
 	}
 }
 

@@ -72,6 +72,7 @@ func (w *writer) unpin() {
 	w.checkpoint(sqlite3.CHECKPOINT_RESTART)
 	if w.conn != nil {
 		w.conn.db.BusyTimeout(busyTimeout)
+		w.shortBusy = false
 	}
 }
 

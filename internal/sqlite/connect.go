@@ -75,7 +75,7 @@ func (f *File) settle(c *Conn, r role) error {
 	if r == roleWriter && f.opts.AutoCheckpoint == 0 && f.journal.Mode == "wal" {
 		c.db.WALHook(f.writer.walGrew)
 	}
-	if err := c.locate(); err != nil {
+	if err := c.locate(f.journal.Mode == "wal"); err != nil {
 		return err
 	}
 	f.opts.seams.opened(c, r)
@@ -84,7 +84,7 @@ func (f *File) settle(c *Conn, r role) error {
 
 // locate takes the descriptors from the library, on the goroutine that owns the connection. One read makes
 // SQLite take its SHARED lock and open the sidecars, which is what keeps peers from deleting them.
-func (c *Conn) locate() error {
+func (c *Conn) locate(wal bool) error {
 	if _, err := c.pragma("schema_version"); err != nil {
 		return fmt.Errorf("read schema version: %w", err)
 	}
@@ -93,6 +93,9 @@ func (c *Conn) locate() error {
 		return fmt.Errorf("find descriptor: %w", err)
 	}
 	c.main, _ = main.(vfs.File)
+	if !wal {
+		return nil
+	}
 	if journal, err := c.db.FileControl("main", sqlite3.FCNTL_JOURNAL_POINTER); err == nil {
 		c.wal, _ = journal.(vfs.File)
 	}

@@ -11,7 +11,7 @@ import (
 // settleFate answers a batch whose COMMIT failed in a way that does not say whether the rows are in. Each
 // operation is asked by its own uid on a fresh read; without a way to ask, the answer says so.
 func (w *writer) settleFate(batch []*request, cause error) {
-	w.noteDamage(cause)
+	w.f.noteDamage(cause)
 	for _, r := range batch {
 		r.answer <- w.fateOf(r, cause)
 	}
@@ -55,13 +55,4 @@ func (w *writer) unknownFate(r *request, cause error) error {
 		Kind: kind, Thing: w.f.thing(), What: "could not confirm " + r.op.Label,
 		Fate: "whether it is stored is unknown", Remedy: "look before writing it again", Err: cause,
 	}
-}
-
-func isStillOpen(err error) bool { return errors.Is(err, errStillOpen) }
-
-// noteDamage latches structural corruption: nothing is written or checkpointed through this handle any more. A
-// damaged index of a virtual table is not structural.
-func (w *writer) noteDamage(err error) error {
-	w.f.noteDamage(err)
-	return err
 }

@@ -87,6 +87,8 @@ func (s *seams) fill() {
 type File struct {
 	opts    Options
 	path    string
+	walPath string
+	shmPath string
 	log     *slog.Logger
 	journal Journal
 	ident   identity
@@ -139,11 +141,20 @@ func (f *File) Read(ctx context.Context, fn func(*Conn) error) error {
 }
 
 func (f *File) readOnWriter(ctx context.Context, fn func(*Conn) error) error {
-	return f.writer.submit(ctx, &request{
+	err := f.writer.submit(ctx, &request{
 		op:       Op{Label: "read"},
 		visit:    func(c *Conn) error { return c.inRead(ctx, fn) },
 		deadline: f.deadline(ctx, 0),
 	})
+	return causeOf(ctx, err)
+}
+
+// causeOf says why a read was interrupted, where SQLite only says that it was.
+func causeOf(ctx context.Context, err error) error {
+	if ctx.Err() != nil && ClassOf(err) == Interrupted {
+		return fmt.Errorf("read: %w", context.Cause(ctx))
+	}
+	return err
 }
 
 func (f *File) deadline(ctx context.Context, patience time.Duration) time.Time {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"gatewayd/internal/problem"
 )
@@ -76,16 +77,28 @@ func (f *File) preflightMissing(walThere bool) error {
 			"put the database back beside it, or move the -wal away too", nil)
 	}
 	if err := os.MkdirAll(f.dir(), 0o700); err != nil {
-		return f.refuse(ReadOnly, problem.Denied, "cannot be created", "check the permissions of its directory", err)
+		return f.refuseCreate(err)
 	}
 	file, err := os.OpenFile(f.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return nil // another opener was first; SQLite's locks settle the rest
 	}
 	if err != nil {
-		return f.refuse(ReadOnly, problem.Denied, "cannot be created", "check the permissions of its directory", err)
+		return f.refuseCreate(err)
 	}
 	return file.Close()
+}
+
+func (f *File) refuseCreate(err error) error {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return f.refuse(NoSpace, problem.Full, "cannot be created", "free some space", err)
+	case errors.Is(err, syscall.EROFS):
+		return f.refuse(ReadOnly, problem.Denied, "cannot be created", "its file system is read-only; use another place", err)
+	case errors.Is(err, fs.ErrPermission):
+		return f.refuse(ReadOnly, problem.Denied, "cannot be created", "check owner and permissions of its directory", err)
+	}
+	return f.refuse(IO, problem.Unavailable, "cannot be created", "check the path", err)
 }
 
 // preflightEmpty: zero length counts as new only when nothing beside it says that it once held something.

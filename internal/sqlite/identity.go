@@ -47,17 +47,17 @@ func (f *File) checkIdentity() error {
 	} else if moved {
 		return f.halt(Replaced, f.path)
 	}
-	for _, side := range []struct {
-		suffix string
-		node   inode
-	}{{"-wal", held.wal}, {"-shm", held.shm}} {
+	for _, side := range [...]struct {
+		path string
+		node inode
+	}{{f.walPath, held.wal}, {f.shmPath, held.shm}} {
 		if side.node == (inode{}) {
 			continue
 		}
-		if moved, err := differs(f.path+side.suffix, side.node); err != nil {
+		if moved, err := differs(side.path, side.node); err != nil {
 			return fmt.Errorf("check identity: %w", err)
 		} else if moved {
-			return f.halt(LostWAL, f.path+side.suffix)
+			return f.halt(LostWAL, side.path)
 		}
 	}
 	return nil

@@ -42,7 +42,7 @@ func newFile(opts Options) (*File, error) {
 			Fate: "it was left as it is", Remedy: "check the permissions of its directory", Err: err,
 		}
 	}
-	f := &File{opts: opts, path: path, log: opts.Log}
+	f := &File{opts: opts, path: path, walPath: path + "-wal", shmPath: path + "-shm", log: opts.Log}
 	f.writer = newWriter(f)
 	return f, nil
 }

@@ -16,6 +16,7 @@ const (
 	replayTries = 3
 	replayPause = 50 * time.Millisecond
 	readerDrain = 10 * time.Second
+	readerRest  = time.Minute // after an open that failed for another reason than a lock
 )
 
 // errNoReader sends a read to the writer's connection: no reader could be opened.
@@ -36,6 +37,7 @@ type readers struct {
 	mu     sync.Mutex
 	idle   []*reader // the last used one first out
 	sweep  *time.Timer
+	rest   time.Time // no open is tried before
 	closed bool
 }
 
@@ -55,18 +57,18 @@ func (p *readers) read(ctx context.Context, fn func(*Conn) error) error {
 	if err != nil {
 		return err
 	}
-	healthy := false
-	defer func() { p.put(r, healthy) }()
+	lost := false
+	defer func() { // also when fn panics: its transaction was ended on the way
+		if !lost {
+			p.put(r)
+		}
+	}()
 	err = p.serve(ctx, r, fn)
-	healthy = !isFault(err) && !isStillOpen(err)
-	if !healthy {
+	if lost = isFault(err) || isStillOpen(err); lost {
 		p.f.bury(r.conn, err)
 	}
-	if ctx.Err() != nil && ClassOf(err) == Interrupted {
-		return fmt.Errorf("read: %w", context.Cause(ctx))
-	}
 	p.f.noteDamage(err)
-	return p.f.explain(err, "")
+	return p.f.explain(causeOf(ctx, err), "")
 }
 
 // serve runs the read, again on the same connection while a warm one meets a hiccup of the disk before the first
@@ -106,7 +108,11 @@ func (p *readers) get() (*reader, error) {
 		p.mu.Unlock()
 		return r, nil
 	}
+	resting := time.Now().Before(p.rest)
 	p.mu.Unlock()
+	if resting {
+		return nil, errNoReader
+	}
 	return p.open()
 }
 
@@ -130,17 +136,19 @@ func (p *readers) open() (*reader, error) {
 		return err
 	})
 	if err != nil {
+		if ClassOf(err) != Busy {
+			p.mu.Lock()
+			p.rest = time.Now().Add(readerRest)
+			p.mu.Unlock()
+		}
 		p.f.log.Warn("reader cannot be opened, the writer reads instead", "path", p.f.path, "err", err)
 		return nil, fmt.Errorf("%w: %w", errNoReader, err)
 	}
 	return &reader{conn: c}, nil
 }
 
-// put gives a reader back. One that is not healthy is gone already.
-func (p *readers) put(r *reader, healthy bool) {
-	if !healthy {
-		return
-	}
+// put gives a reader back.
+func (p *readers) put(r *reader) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {

@@ -147,7 +147,14 @@ func TestAReadEndsWithItsContext(t *testing.T) {
 }
 
 func TestAPanicInAReadIsTheCallersAndLeavesTheReaderUsable(t *testing.T) {
-	f := mustOpen(t, testOptions(t))
+	o := testOptions(t)
+	opened := 0
+	o.seams.opened = func(_ *Conn, r role) {
+		if r == roleReader {
+			opened++
+		}
+	}
+	f := mustOpen(t, o)
 	func() {
 		defer func() {
 			if p := recover(); p != "caller's" {
@@ -158,5 +165,8 @@ func TestAPanicInAReadIsTheCallersAndLeavesTheReaderUsable(t *testing.T) {
 	}()
 	for range 3 {
 		count(t, f)
+	}
+	if opened != 1 {
+		t.Errorf("%d readers were opened, want the first one back", opened)
 	}
 }

@@ -163,6 +163,7 @@ func TestACallerThatLeavesBeforeItsTurnLeavesNothingBehind(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
+	mustWrite(t, f, Op{Label: "behind it", Do: func(*Tx) error { return nil }})
 	if n := count(t, f); n != 0 {
 		t.Fatalf("rows = %d", n)
 	}

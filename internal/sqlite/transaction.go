@@ -20,6 +20,8 @@ const (
 // errStillOpen: a transaction that cannot be ended makes the connection useless; closing it ends it.
 var errStillOpen = errors.New("transaction is still open after ROLLBACK")
 
+func isStillOpen(err error) bool { return errors.Is(err, errStillOpen) }
+
 // rollback ends whatever transaction is open, and verifies that it did.
 func (c *Conn) rollback() error {
 	if c.db.GetAutocommit() {

@@ -29,13 +29,24 @@ type request struct {
 	ctx      context.Context
 	deadline time.Time
 
-	begun  atomic.Bool // set by whoever comes first: the writer that runs it or the caller that leaves
-	answer chan error  // buffered, so that the writer never waits for a caller
-	err    error       // of Do, kept until the batch is decided
+	state  atomic.Int32 // waiting, begun or left
+	answer chan error   // buffered, so that the writer never waits for a caller
+	err    error        // of Do, kept until the batch is decided
 }
 
-// claim decides between the writer that wants to run a request and the caller that wants to leave.
-func (r *request) claim() bool { return r.begun.CompareAndSwap(false, true) }
+const (
+	waiting int32 = iota
+	begun         // the writer runs it; the caller waits for the answer
+	left          // the caller's context ended first; it must not run any more
+)
+
+// begin takes a request for the writer. It is true again for one that runs a second time.
+func (r *request) begin() bool {
+	return r.state.CompareAndSwap(waiting, begun) || r.state.Load() == begun
+}
+
+// leave takes a request back for its caller.
+func (r *request) leave() bool { return r.state.CompareAndSwap(waiting, left) }
 
 const (
 	queueLen    = 1024
@@ -49,6 +60,7 @@ type writer struct {
 	conn  *Conn // nil between a memory fault and the next transaction
 	queue chan *request
 
+	now   []*request // being served
 	next  *request   // taken from the queue but not of the running batch
 	batch []*request // reused
 	last  int        // size of the batch before
@@ -84,7 +96,7 @@ func (w *writer) submit(ctx context.Context, r *request) error {
 		w.refuseQueued()
 		return <-r.answer
 	case <-ctx.Done():
-		if r.claim() {
+		if r.leave() {
 			return fmt.Errorf("%s: not begun: %w", r.op.Label, context.Cause(ctx))
 		}
 		return <-r.answer
@@ -110,6 +122,7 @@ func (w *writer) enqueue(ctx context.Context, r *request) error {
 // run is the writer's goroutine.
 func (w *writer) run() {
 	defer close(w.gone)
+	defer w.abandon()
 	w.idle = time.NewTimer(idleCheck)
 	defer w.idle.Stop()
 	for {
@@ -157,13 +170,33 @@ func (w *writer) take() (*request, bool) {
 // serve answers one request and those that can share its transaction.
 func (w *writer) serve(r *request) {
 	if r.visit != nil {
+		w.now = append(w.now[:0], r)
 		w.attend(r)
+	} else {
+		batch := w.gather(r)
+		w.now = append(w.now[:0], batch...)
+		w.last = len(batch)
+		w.commitBatch(batch)
+		clear(batch)
+	}
+	clear(w.now)
+	w.now = w.now[:0]
+}
+
+// abandon answers what was being served when a caller's function ended this goroutine (runtime.Goexit, as a
+// failing test does), so that nobody waits for ever. The File is of no more use then.
+func (w *writer) abandon() {
+	if len(w.now) == 0 {
 		return
 	}
-	batch := w.gather(r)
-	w.last = len(batch)
-	w.commitBatch(batch)
-	clear(batch)
+	w.f.log.Error("database writer was ended by an operation", "path", w.f.path)
+	for _, r := range w.now {
+		select {
+		case r.answer <- classify(Closed, "an operation ended the writer's goroutine"):
+		default: // answered already
+		}
+	}
+	w.refuseQueued()
 }
 
 // gather takes what waits. After a batch of more than one it first yields, bounded, until as many have queued as
@@ -197,7 +230,7 @@ func (w *writer) gather(first *request) []*request {
 
 // attend runs something that is not a write on the writer's connection, with the same patience for locks.
 func (w *writer) attend(r *request) {
-	if !r.claim() {
+	if !r.begin() {
 		return
 	}
 	wait := newBackoff()
@@ -208,6 +241,7 @@ func (w *writer) attend(r *request) {
 			err = guard(func() error { return r.visit(w.conn) })
 		}
 		w.afterFault(err)
+		w.f.noteDamage(err)
 		if ClassOf(err) != Busy || !w.pause(wait, r.ctx, r.deadline) {
 			r.answer <- w.f.explain(err, "nothing was changed")
 			return
@@ -268,7 +302,7 @@ func (w *writer) refuseQueued() {
 	for {
 		select {
 		case r := <-w.queue:
-			if r.claim() {
+			if r.begin() {
 				r.answer <- errClosed
 			}
 		default:
