@@ -125,8 +125,10 @@ func (s *Store) farBehind(ctx context.Context, i, rows int) (far bool, err error
 
 func (s *Store) advanceOnce(ctx context.Context, i int, next <-chan struct{}) error {
 	if !s.work.isRunning() {
-		_, _, err := s.step(ctx, i)
-		return err
+		if _, _, err := s.step(ctx, i); err != nil {
+			return err
+		}
+		return s.mergeDue(ctx, i)
 	}
 	s.work.kick()
 	poll := time.NewTimer(time.Second) // a step that found nothing to do may have been told before we asked

@@ -10,11 +10,12 @@ import (
 
 // A step holds the writer for stepTime at most, then the indexer rests as long as the step took: an append beside it
 // waits for one step and finds the writer free half of the time. After mergeEvery steps the segments they left are
-// merged, in steps of their own; rarer merges end in one long stall.
+// merged until nothing is left to merge, in steps of their own: what stays unmerged piles up, and ends in one crisis merge
+// of 30 ms and more.
 const (
 	stepTime   = 3 * time.Millisecond
 	mergeEvery = 8
-	mergeSteps = 4 // of 16 pages each, at most, per occasion
+	mergeSteps = 64 // of 16 pages each, per occasion; normally they end before, because nothing is left to merge
 
 	firstBudget = 8 << 10 // bytes of text per step, before the first one was measured
 	minBudget   = 1 << 10
@@ -60,7 +61,7 @@ func (s *Store) RunIndexer(ctx context.Context) error {
 
 // catchUp runs steps over both indexes until neither has rows left.
 func (s *Store) catchUp(ctx context.Context) error {
-	for steps := 1; ; steps++ {
+	for {
 		more := false
 		for i := range indexes {
 			took, left, err := s.step(ctx, i)
@@ -72,9 +73,7 @@ func (s *Store) catchUp(ctx context.Context) error {
 			if err := rest(ctx, took); err != nil {
 				return err
 			}
-		}
-		if steps%mergeEvery == 0 || !more {
-			if err := s.mergeAll(ctx); err != nil {
+			if err := s.mergeDue(ctx, i); err != nil {
 				return err
 			}
 		}
@@ -137,20 +136,18 @@ func (s *Store) spent(i int, took time.Duration) {
 	s.work.budgets[i] = min(max(b, minBudget), maxBudget)
 }
 
-// mergeAll merges a few segments of each index.
-func (s *Store) mergeAll(ctx context.Context) error {
-	for i := range indexes {
-		for range mergeSteps {
-			took, worked, err := s.merge(ctx, i)
-			if err != nil {
-				return err
-			}
-			if err := rest(ctx, took); err != nil {
-				return err
-			}
-			if !worked {
-				break
-			}
+// mergeDue merges the segments of an index after every few chunks.
+func (s *Store) mergeDue(ctx context.Context, i int) error {
+	if !s.work.mergeNow(i) {
+		return nil
+	}
+	for range mergeSteps {
+		took, worked, err := s.merge(ctx, i)
+		if err != nil || !worked {
+			return err
+		}
+		if err := rest(ctx, took); err != nil {
+			return err
 		}
 	}
 	return nil

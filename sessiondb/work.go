@@ -23,6 +23,7 @@ type indexWork struct {
 	urgent   bool          // a search waits, or an index is stale
 	progress broadcast     // told after each step and each look that found nothing
 	budgets  [len(indexes)]int64
+	chunks   [len(indexes)]int // since the last merge
 }
 
 func (w *indexWork) init() {
@@ -88,6 +89,14 @@ func (w *indexWork) due() (now, some bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.urgent || w.pending >= indexAtRows, w.pending > 0
+}
+
+// mergeNow counts a chunk and says whether it was the last before a merge.
+func (w *indexWork) mergeNow(i int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.chunks[i] = (w.chunks[i] + 1) % mergeEvery
+	return w.chunks[i] == 0
 }
 
 func (w *indexWork) taken() {
