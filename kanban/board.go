@@ -54,6 +54,9 @@ func Open(ctx context.Context, opts Options) (*Board, error) {
 		opts.Slug = DefaultSlug
 	}
 	b := &Board{slug: opts.Slug, path: opts.Path, patience: opts.Patience, log: opts.Log.With("board", string(opts.Slug))}
+	if err := tornAtRest(opts.Path); err != nil {
+		return nil, corruptBoard(opts.Slug, opts.Path, err)
+	}
 	init := initLock{path: opts.Path, log: b.log}
 	defer init.release()
 	if needsInit(opts) {

@@ -35,7 +35,7 @@ type Sight struct {
 	Alive      bool
 	HostEnded  bool          // the row was written before the machine or container restarted
 	Remote     bool          // claimed on another host
-	Claimer    bool          // the process that claimed it lives and is not us: its ends are its own to judge
+	Claimer    bool          // another process claimed it, lives and tends it: its ends are its own to judge
 	Dispatched bool          // it was claimed by a dispatcher, not by a person's hand
 	Ending     worker.Ending //
 	Cause      Cause         // why we asked it to end
@@ -101,6 +101,9 @@ func staleLock(o Open) Verdict {
 func judgeAlive(o Open, s Sight, r Rules, now time.Time) Judgement {
 	if s.Cause != NoCause {
 		return judgeAsked(o, s, now)
+	}
+	if s.Claimer {
+		return Judgement{Again: o.Expires.Add(-r.TTL / 4)}
 	}
 	again := earliest(time.Time{}, o.Expires.Add(-r.TTL/2))
 	if o.Limit > 0 {

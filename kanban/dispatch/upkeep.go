@@ -68,7 +68,7 @@ func (d *Dispatcher) tend(ctx context.Context, b *board, row kanban.Running, p *
 	if w != nil && w.proc != nil && o.PID == 0 {
 		d.record(ctx, b, w)
 	}
-	sight := d.sight(b, row, o, w)
+	sight := d.sight(b, row, o, w, p.now)
 	j := Judge(o, sight, d.rules(), p.now)
 	if !j.Again.IsZero() {
 		b.look(j.Again)
@@ -85,7 +85,7 @@ func (d *Dispatcher) tend(ctx context.Context, b *board, row kanban.Running, p *
 // claimed looks for a keeper of an earlier life of ours behind a running card. The name of the keeper follows
 // from the row, so it is found even if the daemon died before it could write the pid down.
 func (d *Dispatcher) claimed(ctx context.Context, b *board, row kanban.Running, o Open, p *pass) *attached {
-	if o.Lock == "" || !kanban.HostLocal(o.Lock) {
+	if o.Lock == "" || !kanban.HostLocal(o.Lock) || d.tended(o, p.now) {
 		return nil
 	}
 	w := &attached{
@@ -235,7 +235,7 @@ func openOf(row kanban.Running) Open {
 }
 
 // sight looks at the process behind a running card.
-func (d *Dispatcher) sight(b *board, row kanban.Running, o Open, w *attached) Sight {
+func (d *Dispatcher) sight(b *board, row kanban.Running, o Open, w *attached, now time.Time) Sight {
 	s := Sight{KillGrace: 5 * time.Second, Ending: worker.ByWorker}
 	if w != nil {
 		s.Attached, s.Starting, s.Ending, s.Cause, s.Asked, s.KillGrace = true, w.proc == nil, w.ending, w.cause, w.asked, w.grace
@@ -252,9 +252,15 @@ func (d *Dispatcher) sight(b *board, row kanban.Running, o Open, w *attached) Si
 		return s
 	}
 	s.Alive = o.PID != 0 && livesAs(o.PID, print)
-	s.Claimer = o.Lock != d.lock && claimerLives(o.Lock)
+	s.Claimer = d.tended(o, now)
 	s.Dispatched = o.Lock != "" && (o.Lock == d.lock || o.Lock == b.before)
 	return s
+}
+
+// tended reports whether another dispatcher on this host looks after the card: the process that claimed it lives, and
+// the claim is as fresh as one that is looked after. A stranger with the claimer's recycled pid extends nothing.
+func (d *Dispatcher) tended(o Open, now time.Time) bool {
+	return o.Lock != d.lock && now.Before(o.Expires.Add(-d.o.Config.ClaimTTL/4)) && claimerLives(o.Lock)
 }
 
 // livesAs reports whether the process that a board calls by this pid and fingerprint lives. Old boards hold a bare
