@@ -99,20 +99,17 @@ func interruptStream(t *testing.T, cause error, rows, last, exit string) {
 }
 
 func interruptTool(t *testing.T, cause error, rows, exit string) {
-	running := make(chan struct{})
-	slow := fake{name: "slow", run: func(ctx context.Context, _ tool.Call) tool.Result {
-		close(running)
+	running := make(chan struct{}, 2)
+	halfway := func(ctx context.Context, _ tool.Call) tool.Result {
+		running <- struct{}{}
 		<-ctx.Done()
 		return tool.Result{Content: "half done", Err: true, Effect: tool.EffectUnknown, Interrupted: true}
-	}}
-	hold := fake{name: "hold", run: func(ctx context.Context, _ tool.Call) tool.Result {
-		<-ctx.Done()
-		return tool.Result{Content: "half done", Err: true, Effect: tool.EffectUnknown, Interrupted: true}
-	}}
+	}
+	slow, hold := fake{name: "slow", run: halfway}, fake{name: "hold", run: halfway}
 	h := newHouse(t, with(slow, hold), fakellm.ToolCall{Name: "slow", Parallel: []fakellm.ToolCall{{Name: "hold"}}})
 	ctx, leave := context.WithCancel(soon(t))
 	defer leave()
-	go func() { <-running; end(t, h, cause, leave) }()
+	go func() { <-running; <-running; end(t, h, cause, leave) }()
 	r, err := h.Say(ctx, Say{Session: "s1", Source: SourceAPI, Text: "hello"}, nil)
 	if err != nil {
 		t.Fatal(err)

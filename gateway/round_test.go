@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"gatewayd/gateway/tool"
 	"gatewayd/internal/fakellm"
@@ -308,4 +310,52 @@ func TestResultsOfATurnAreBoundedTogether(t *testing.T) {
 			t.Errorf("a request of %d bytes", len(request.Body))
 		}
 	}
+}
+
+func TestCallsThatAnInterruptKeptFromStartingAreAnsweredAsNotRun(t *testing.T) {
+	running := make(chan struct{}, 16)
+	slow := fake{name: "slow", run: func(ctx context.Context, _ tool.Call) tool.Result {
+		running <- struct{}{}
+		<-ctx.Done()
+		return tool.Result{Content: "half", Effect: tool.EffectUnknown, Interrupted: true}
+	}}
+	first := fakellm.ToolCall{Name: "slow", Args: `{"n":0}`}
+	for i := 1; i < roundWorkers+3; i++ {
+		first.Parallel = append(first.Parallel, fakellm.ToolCall{Name: "slow", Args: fmt.Sprintf(`{"n":%d}`, i)})
+	}
+	h := newHouse(t, with(slow), first)
+	go func() {
+		for range roundWorkers {
+			<-running
+		}
+		h.Interrupt("s1", Stop)
+	}()
+	h.say(Say{Text: "go"})
+	rows := h.rows("s1")
+	assertWhole(t, rows)
+	notRun := 0
+	for _, row := range rows {
+		if row.Content == "[not run: stopped by the user]" && row.Effect == "none" {
+			notRun++
+		}
+	}
+	if notRun != 3 || len(running) != 0 {
+		t.Errorf("%d calls answered as not run, %d ran too many", notRun, len(running))
+	}
+}
+
+func TestAToolThatDoesNotStopIsLeftBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		deaf := fake{name: "deaf", run: func(context.Context, tool.Call) tool.Result { <-release; return tool.Result{} }}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		tt := &turn{g: &Gateway{opts: Options{Tools: tools(deaf), Terminal: tool.Allow}}, say: Say{Source: SourceCLI}, log: quiet(), progress: newProgress()}
+		begin := time.Now()
+		r := tt.perform(ctx, planned{name: "deaf", args: "{}"})
+		if took := time.Since(begin); took != stopTimeout || r.Effect != tool.EffectUnknown || !r.Interrupted {
+			t.Errorf("after %v: %+v", took, r)
+		}
+		close(release)
+	})
 }

@@ -1,0 +1,73 @@
+package gateway
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"gatewayd/gateway/provider"
+	"gatewayd/gateway/tool"
+	"gatewayd/internal/fakellm"
+)
+
+// desk is a board that takes everything.
+type desk struct{ said []string }
+
+func (d *desk) Show(context.Context, string) (any, error) { return map[string]string{"id": "t_1"}, nil }
+func (d *desk) Complete(_ context.Context, c tool.Completion) error {
+	d.said = append(d.said, "complete "+c.Summary)
+	return nil
+}
+func (d *desk) Block(_ context.Context, reason, _ string) error {
+	d.said = append(d.said, "block "+reason)
+	return nil
+}
+func (d *desk) Comment(_ context.Context, _, body string) error {
+	d.said = append(d.said, "comment "+body)
+	return nil
+}
+
+func TestAWorkersExitCodeTellsWhoIsToBlame(t *testing.T) {
+	complete := fakellm.ToolCall{Name: "kanban_complete", Args: map[string]any{"summary": "made it"}}
+	for name, c := range map[string]struct {
+		script []fakellm.Response
+		code   int
+		board  string
+		log    string
+	}{
+		"done": {[]fakellm.Response{fakellm.ToolCall{Name: "kanban_comment", Args: map[string]any{"body": "hm"}}, complete, fakellm.Text{Text: "ended"}},
+			ExitDone, "comment hm; complete made it", "> kanban_complete"},
+		"blocked": {[]fakellm.Response{fakellm.ToolCall{Name: "kanban_block", Args: map[string]any{"reason": "no key"}}, fakellm.Text{Text: "x"}},
+			ExitDone, "block no key", "no key"},
+		"reminded":                        {[]fakellm.Response{fakellm.Text{Text: "I am done"}, complete, fakellm.Text{Text: "x"}}, ExitDone, "complete made it", "I am done"},
+		"forgotten":                       {[]fakellm.Response{fakellm.Text{Text: "a"}, fakellm.Text{Text: "b"}}, ExitDone, "", "without completing"},
+		"rate limited":                    {[]fakellm.Response{fakellm.Error{Status: 429, Message: "slow down"}}, ExitRateLimited, "", "slow down"},
+		"no right":                        {[]fakellm.Response{fakellm.Error{Status: 401}}, ExitUnusable, "", "could not answer"},
+		"refused":                         {[]fakellm.Response{fakellm.Error{Status: 400, Message: "bad"}}, ExitFailed, "", "bad"},
+		"done before the provider failed": {[]fakellm.Response{complete, fakellm.Error{Status: 400, Message: "bad"}}, ExitDone, "complete made it", "bad"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := &desk{}
+			list, ended := tool.BoardTools(d)
+			h := newHouse(t, with(list...), c.script...)
+			var log strings.Builder
+			code := h.Work(soon(t), Card{Board: "default", Task: "t_1", Run: 7, Text: "do it", Dir: t.TempDir(), Ended: ended}, &log)
+			if got := strings.Join(d.said, "; "); code != c.code || got != c.board || !strings.Contains(log.String(), c.log) {
+				t.Errorf("code %d, want %d; board heard %q; log:\n%s", code, c.code, got, log.String())
+			}
+			session, err := h.store.SessionByKey(t.Context(), "card:default:t_1:7")
+			if err != nil {
+				t.Fatal(err)
+			}
+			assertWhole(t, h.rows(session.ID))
+		})
+	}
+}
+
+func TestAWorkerWithoutAModelSaysSo(t *testing.T) {
+	h := newHouse(t, func(o *Options) { o.Model = provider.Offline() })
+	var log strings.Builder
+	if code := h.Work(soon(t), Card{Task: "t_1", Text: "do it"}, &log); code != ExitUnusable || !strings.Contains(log.String(), "model.base_url") {
+		t.Errorf("code %d: %s", code, log.String())
+	}
+}
