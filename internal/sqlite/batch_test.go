@@ -284,3 +284,24 @@ func TestPatienceIsSpentInFakeTimeToo(t *testing.T) {
 		}
 	})
 }
+
+// What a failing operation had written before it failed must not be stored with its neighbours' rows.
+func TestAFailedOperationsOwnRowsAreUndone(t *testing.T) {
+	f := mustOpen(t, testOptions(t))
+	mine := errors.New("mine")
+	errs := oneBatch(t, f, 6, func(i int) Op {
+		op := insert(fmt.Sprint("row", i))
+		if i != 3 {
+			return op
+		}
+		return Op{Label: "half", Do: func(tx *Tx) error { return errors.Join(op.Do(tx), mine) }}
+	})
+	for i, err := range errs {
+		if (i == 3) != errors.Is(err, mine) || (i != 3 && err != nil) {
+			t.Errorf("op %d: %v", i, err)
+		}
+	}
+	if n := count(t, f); n != 5 {
+		t.Errorf("rows = %d, want 5", n)
+	}
+}

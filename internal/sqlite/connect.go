@@ -20,11 +20,19 @@ func (f *File) dial() (*Conn, error) {
 		return nil, fmt.Errorf("open connection: %w", err)
 	}
 	c := &Conn{db: db, stmts: map[string]*stmt{}, own: map[string]*stmt{}}
-	if err := c.prepareSafety(); err != nil {
+	if err := errors.Join(c.prepareSafety(), db.ConfigLog(f.heard)); err != nil {
 		c.close()
 		return nil, err
 	}
 	return c, nil
+}
+
+// heard passes on what SQLite logs about damage and the disk: it names the page or the line, the error does not.
+func (f *File) heard(code sqlite3.ExtendedErrorCode, text string) {
+	switch code.Code() {
+	case sqlite3.CORRUPT, sqlite3.NOTADB, sqlite3.IOERR:
+		f.log.Warn("SQLite reports trouble", "path", f.path, "code", int(code), "text", text)
+	}
 }
 
 func (c *Conn) prepareSafety() error {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
 )
 
 // Floor is the disk's own price of a durable append, for benchmarks: what SQLite must write at least, without
@@ -53,7 +52,7 @@ func (f *Floor) Append() error {
 		}
 		f.at += walFrame
 	}
-	return syscall.Fdatasync(int(f.file.Fd()))
+	return fdatasync(f.file)
 }
 
 // Overwrite writes one 4 KiB page in place and syncs the data.
@@ -61,7 +60,7 @@ func (f *Floor) Overwrite() error {
 	if err := f.write(f.buf[:4096], 0); err != nil {
 		return err
 	}
-	return syscall.Fdatasync(int(f.file.Fd()))
+	return fdatasync(f.file)
 }
 
 func (f *Floor) write(p []byte, at int64) error {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ncruces/go-sqlite3"
+
 	"gatewayd/internal/problem"
 )
 
@@ -166,4 +168,53 @@ func TestNonASCIIAndURLLikePathsWork(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// Between the loss and the return of the file others may have written; nothing says that the two fit together.
+func TestAHaltOutlivesTheReturnOfTheFile(t *testing.T) {
+	f := mustOpen(t, testOptions(t))
+	aside := f.Path() + ".aside"
+	if err := os.Rename(f.Path(), aside); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Write(t.Context(), insert("a")); ClassOf(err) != Replaced {
+		t.Fatalf("got %v", err)
+	}
+	if err := os.Rename(aside, f.Path()); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Write(t.Context(), insert("b")); ClassOf(err) != Replaced {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestADamagedDatabaseIsNotWrittenOrCheckpointedAnyMore(t *testing.T) {
+	f := mustOpen(t, testOptions(t))
+	mustWrite(t, f, insert("a"))
+	err := f.Write(t.Context(), Op{Label: "meets damage", Do: func(*Tx) error { return sqlite3.CORRUPT }})
+	if ClassOf(err) != Corrupt || !problem.Is(err, problem.Damaged) {
+		t.Errorf("got %v", err)
+	}
+	if err := f.Write(t.Context(), insert("b")); ClassOf(err) != Corrupt {
+		t.Errorf("the next write: %v", err)
+	}
+	if n := count(t, f); n != 1 {
+		t.Errorf("rows = %d", n)
+	}
+	before := TakeFingerprint(f.Path())
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if after := TakeFingerprint(f.Path()); after != before {
+		t.Errorf("close wrote: %+v, was %+v", after, before)
+	}
+}
+
+func TestADamagedIndexOfAVirtualTableIsNotDamage(t *testing.T) {
+	f := mustOpen(t, testOptions(t))
+	err := f.Write(t.Context(), Op{Label: "index", Do: func(*Tx) error { return sqlite3.CORRUPT_VTAB }})
+	if ClassOf(err) != Corrupt {
+		t.Errorf("got %v", err)
+	}
+	mustWrite(t, f, insert("a"))
 }

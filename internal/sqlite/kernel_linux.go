@@ -3,6 +3,7 @@ package sqlite
 import (
 	"errors"
 	"fmt"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -50,3 +51,6 @@ func diskFull(dir string) bool {
 	}
 	return st.Bavail*uint64(st.Bsize) < spaceLeft || (st.Files > 0 && st.Ffree == 0)
 }
+
+// fdatasync is what SQLite calls for a commit in WAL.
+func fdatasync(file *os.File) error { return unix.Fdatasync(int(file.Fd())) }

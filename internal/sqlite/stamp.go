@@ -28,7 +28,7 @@ type watch struct {
 	mu     sync.Mutex
 	shm    io.ReaderAt // the writer connection's own descriptor; nil without one
 	conn   *Conn       // for data_version, its own connection, which never waits
-	last   Stamp
+	last   Stamp       // reused for reading, so that a poll allocates nothing
 	looked time.Time
 	ended  bool // after Close
 }
@@ -72,14 +72,13 @@ func (f *File) Stamp() (Stamp, error) {
 }
 
 func (w *watch) readIndex() (Stamp, error) {
-	var s Stamp
-	if _, err := w.shm.ReadAt(s.index[:], 0); err != nil {
+	if _, err := w.shm.ReadAt(w.last.index[:], 0); err != nil {
 		if errors.Is(err, os.ErrClosed) {
 			return Stamp{}, errClosed
 		}
 		return Stamp{}, &classified{class: IO, err: fmt.Errorf("read change mark: %w", err)}
 	}
-	return s, nil
+	return w.last, nil
 }
 
 func (w *watch) readVersion(f *File) (Stamp, error) {
