@@ -48,6 +48,7 @@ type keeper struct {
 	record  Record
 
 	leader  int
+	group   int                     // pidfd of the leader: names its process group for as long as that lives
 	ended   chan syscall.WaitStatus // the leader's, once
 	nothing chan struct{}           // closed when no descendant is left
 	asked   <-chan ask
@@ -131,8 +132,9 @@ func (k *keeper) launch() (step string, err error) {
 		return "log", err
 	}
 	defer done()
+	k.group = -1
 	process, err := os.StartProcess(k.cmd.Path, k.cmd.Argv, &os.ProcAttr{
-		Dir: k.cmd.Dir, Env: k.cmd.Env, Files: []*os.File{null, out, out}, Sys: leaderAttr(nil),
+		Dir: k.cmd.Dir, Env: k.cmd.Env, Files: []*os.File{null, out, out}, Sys: leaderAttr(&k.group),
 	})
 	if err != nil {
 		return "exec", err
@@ -287,6 +289,7 @@ func (k *keeper) endTree(grace time.Duration) {
 	}
 	for pause := firstRound; ; pause = min(2*pause, lastRound) {
 		k.record.Rounds++
+		killGroup(k.group)
 		signalTree(syscall.SIGKILL)
 		if k.waitNothing(time.After(pause)) {
 			return

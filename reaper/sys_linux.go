@@ -92,9 +92,6 @@ func openVerified(pid int, start uint64) (int, error) {
 	return fd, nil
 }
 
-// pidfdSignalGroup (Linux 6.9) reaches the whole process group of the process in one step, those being forked too.
-const pidfdSignalGroup = 1 << 2
-
 func signalPidfd(fd int, sig syscall.Signal) error {
 	return unix.PidfdSendSignal(fd, sig, nil, 0)
 }
@@ -110,15 +107,6 @@ func signalFile(pidfd *os.File, sig syscall.Signal) error {
 		return os.ErrProcessDone
 	}
 	return sent
-}
-
-// signalGroup falls back to the one process where the kernel does not know groups of a pidfd.
-func signalGroup(fd int, sig syscall.Signal) error {
-	err := unix.PidfdSendSignal(fd, sig, nil, pidfdSignalGroup)
-	if errors.Is(err, unix.EINVAL) {
-		return signalPidfd(fd, sig)
-	}
-	return err
 }
 
 // waitAll waits until all have exited or the time is over, and says how many had not.

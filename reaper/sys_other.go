@@ -26,6 +26,7 @@ func waitExit(*os.File) error                               { return errors.ErrU
 func openVerified(int, uint64) (int, error)                 { return -1, errors.ErrUnsupported }
 func signalFile(*os.File, syscall.Signal) error             { return errors.ErrUnsupported }
 func signalAll([]procfs.Stat, syscall.Signal) []int         { return nil }
+func killGroup(int)                                         {}
 func signalTree(syscall.Signal)                             {}
 func waitAll([]int, time.Duration) int                      { return 0 }
 func closeFD(int)                                           {}

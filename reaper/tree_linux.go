@@ -4,6 +4,8 @@ import (
 	"os"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"gatewayd/internal/procfs"
 )
 
@@ -43,20 +45,17 @@ func signalTree(sig syscall.Signal) {
 }
 
 // signalAll signals each of the processes, if it still is the one that was seen, and gives their pidfds, for the
-// caller to wait on and to close. SIGKILL goes to whole groups: a chain of processes that each fork a successor
-// and exit is always one step ahead of who signals them one by one, and is caught as a group in one step.
+// caller to wait on and to close.
 func signalAll(targets []procfs.Stat, sig syscall.Signal) []int {
 	fds := make([]int, 0, len(targets))
-	own := syscall.Getpgrp()
 	for _, target := range targets {
 		fd, err := openVerified(target.PID, target.Start)
 		if err != nil {
 			continue
 		}
 		fds = append(fds, fd)
-		if sig == syscall.SIGKILL && target.PGID != own {
-			_ = signalGroup(fd, sig)
-			continue
+		if sig == syscall.SIGKILL && target.PGID == target.PID {
+			killGroup(fd)
 		}
 		_ = signalPidfd(fd, sig)
 		if sig == syscall.SIGTERM {
@@ -64,4 +63,15 @@ func signalAll(targets []procfs.Stat, sig syscall.Signal) []int {
 		}
 	}
 	return fds
+}
+
+// pidfdSignalGroup (Linux 6.9) reaches the process group that is named after the process of the pidfd, in one step
+// and with those that are being forked. It works also when that process is long dead, while its group lives.
+const pidfdSignalGroup = 1 << 2
+
+// killGroup catches what no list can: in a chain of processes that each fork a successor and exit, the one that was
+// seen is always gone. Older kernels refuse it, and leave such chains to the rounds. A group is always inside one
+// session, and sessions of a tree are founded in the tree, so nobody else is hit.
+func killGroup(leader int) {
+	_ = unix.PidfdSendSignal(leader, unix.SIGKILL, nil, pidfdSignalGroup)
 }

@@ -1,0 +1,160 @@
+package reaper_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"gatewayd/internal/procfs"
+	"gatewayd/reaper"
+)
+
+// trees are the ways in which a program's processes get away from who started it. MARK is a length of sleep that no
+// other test uses. Each says "up" when it stands.
+var trees = map[string]string{
+	"deaf to TERM":       `trap '' TERM; sh -c 'trap "" TERM; sleep MARK; sleep MARK' & echo up; wait; sleep MARK`,
+	"own session":        `setsid sleep MARK & setsid sh -c 'sleep MARK & sleep MARK' & echo up; wait`,
+	"twice away":         `setsid sh -c 'setsid sh -c "trap \"\" TERM HUP; sleep MARK & sleep MARK" & exit' & wait; echo up; sleep MARK`,
+	"without a trace":    `env -i setsid sh -c "env -i setsid /bin/sleep MARK & exit" & wait; echo up; exec env -i sleep MARK`,
+	"stopped":            `sleep MARK & kill -STOP $!; echo up; sleep MARK`,
+	"forks in a loop":    `trap '' TERM; echo up; while :; do setsid sleep MARK & sleep 0.01; done`,
+	"chain of forks":     `trap '' TERM; hop() { sleep 0; hop & exit; }; echo up; : MARK; hop & sleep MARK`,
+	"chain of sessions":  `trap '' TERM; export HOP='trap "" TERM; : MARK; setsid sh -c "$HOP" & exit'; echo up; setsid sh -c "$HOP" & sleep MARK`,
+	"born when it ends":  `trap 'setsid sleep MARK & sleep MARK & exit 3' TERM; echo up; while :; do sleep 0.01; done`,
+	"holds its pipe":     `(sleep MARK) & (setsid sleep MARK >/dev/null) & echo up; wait`,
+	"keeps its terminal": `nohup sleep MARK & echo up; wait`,
+}
+
+// upWriter closes up at the first word of the tree.
+type upWriter struct{ up chan struct{} }
+
+func (w *upWriter) Write(p []byte) (int, error) {
+	if w.up != nil && strings.Contains(string(p), "up") {
+		close(w.up)
+		w.up = nil
+	}
+	return len(p), nil
+}
+
+// plant starts a tree and returns when it stands.
+func plant(t *testing.T, r *reaper.Reaper, id, script, mark string, change func(*reaper.Spec)) *reaper.Process {
+	t.Helper()
+	up := make(chan struct{})
+	spec := shell(id, strings.ReplaceAll(script, "MARK", mark))
+	spec.Lifetime, spec.Output = reaper.EndsWithDaemon, &upWriter{up}
+	change(&spec)
+	p := start(t, r, spec)
+	select {
+	case <-up:
+	case <-p.Done():
+	case <-time.After(limit):
+		t.Fatal("the tree does not stand up")
+	}
+	return p
+}
+
+func nothingLeft(t *testing.T, id, mark string) {
+	t.Helper()
+	if left := marked(mark); len(left) > 0 {
+		t.Errorf("%d processes of the tree are left: %v", len(left), left)
+	}
+	if left, err := procfs.Tagged(reaper.TagKey, id); err != nil || len(left) > 0 {
+		t.Errorf("processes with the tag are left: %v, %v", left, err)
+	}
+}
+
+func TestNoTreeSurvivesStopOrDeadline(t *testing.T) {
+	r := newReaper(t)
+	n := 0
+	for name, script := range trees {
+		n++
+		mark := fmt.Sprintf("81%02d.5", n)
+		t.Run(name, func(t *testing.T) {
+			id := fmt.Sprintf("stop-%d", n)
+			p := plant(t, r, id, script, mark, func(s *reaper.Spec) {})
+			p.Stop(50 * time.Millisecond)
+			p.Stop(50 * time.Millisecond)
+			if got := wait(t, p); got.Reason != reaper.Stopped || got.Rounds < 1 || got.Error != "" {
+				t.Errorf("record %+v", got)
+			}
+			nothingLeft(t, id, mark)
+
+			id = fmt.Sprintf("deadline-%d", n)
+			p = plant(t, r, id, script, mark, func(s *reaper.Spec) {
+				s.Deadline, s.Grace = 80*time.Millisecond, 30*time.Millisecond
+			})
+			if got := wait(t, p); got.Reason != reaper.Deadline {
+				t.Errorf("record %+v", got)
+			}
+			nothingLeft(t, id, mark)
+		})
+	}
+}
+
+func TestALeaderThatExitsLeavesNothingBehind(t *testing.T) {
+	r := newReaper(t)
+	n := 0
+	for name, script := range trees {
+		n++
+		mark := fmt.Sprintf("82%02d.5", n)
+		t.Run(name, func(t *testing.T) {
+			id := fmt.Sprintf("left-%d", n)
+			script := fmt.Sprintf("(%s) & read word <&3; exit 143", script)
+			p := plant(t, r, id, script, mark, func(s *reaper.Spec) {
+				s.Grace = 50 * time.Millisecond
+				s.Argv[2] = fifo(s.Argv[2])
+			})
+			if got := wait(t, p); got.Reason != reaper.Exited || got.Code != 143 || got.Signal != 0 {
+				t.Errorf("record %+v", got)
+			}
+			nothingLeft(t, id, mark)
+		})
+	}
+}
+
+// fifo lets the leader wait for the first line of its own tree: the tree writes to a pipe that the leader reads and
+// passes on.
+func fifo(script string) string {
+	return `d=$(mktemp -d); mkfifo $d/f; exec 4>&1; exec 3<>$d/f; rm -r $d; ` +
+		strings.Replace(script, ") & read word <&3;", ") >&3 & read word <&3; echo $word >&4; exec 3>&-;", 1)
+}
+
+func TestAPipeThatIsKeptOpenDoesNotKeepTheRun(t *testing.T) {
+	r := newReaper(t)
+	for name, script := range map[string]string{
+		"background":  `sleep 8301.5 & echo up`,
+		"own session": `setsid sleep 8301.5 & echo up`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := t.TempDir() + "/log"
+			p := start(t, r, reaper.Spec{
+				ID: "pipe-" + strings.ReplaceAll(name, " ", "-"), Argv: []string{"sh", "-c", script}, Env: []string{path}, LogPath: log,
+			})
+			if got := wait(t, p); got.Code != 0 || got.Reason != reaper.Exited || got.Error != "" {
+				t.Errorf("record %+v", got)
+			}
+			nothingLeft(t, p.ID(), "8301.5")
+		})
+	}
+}
+
+func TestALaterStopCanShortenTheGrace(t *testing.T) {
+	r := newReaper(t)
+	p := plant(t, r, "hurry", trees["deaf to TERM"], "8302.5", func(s *reaper.Spec) { s.Grace = time.Hour })
+	p.Stop(time.Hour)
+	p.Stop(0)
+	if got := wait(t, p); got.Reason != reaper.Stopped || got.Signal != 9 {
+		t.Errorf("record %+v", got)
+	}
+	p.Stop(0) // after the end it does nothing
+}
+
+func TestAProgramThatEndsInItsGraceIsNotKilled(t *testing.T) {
+	r := newReaper(t)
+	p := plant(t, r, "polite", `trap 'exit 17' TERM; echo up; while :; do sleep 0.01; done`, "8303.5", func(s *reaper.Spec) {})
+	p.Stop(time.Minute)
+	if got := wait(t, p); got.Reason != reaper.Stopped || got.Code != 17 || got.Signal != 0 || got.Rounds != 1 {
+		t.Errorf("record %+v", got)
+	}
+}
