@@ -92,13 +92,18 @@ func New(o Options) (*Dispatcher, error) {
 
 // Tick does one full tick over all boards and waits until the workers it decided on run. Boards in another
 // process's tick are left to it.
-func (d *Dispatcher) Tick(ctx context.Context) (Report, error) {
+func (d *Dispatcher) Tick(ctx context.Context) (Report, error) { return d.round(ctx, true) }
+
+// Look does what a wake does: a tick over the boards that changed, are due or were woken, and no other.
+func (d *Dispatcher) Look(ctx context.Context) (Report, error) { return d.round(ctx, false) }
+
+func (d *Dispatcher) round(ctx context.Context, full bool) (Report, error) {
 	d.mu.Lock()
 	if d.closed {
 		d.mu.Unlock()
 		return Report{}, errors.New("tick: the dispatcher has ended")
 	}
-	report := d.tick(ctx, true)
+	report := d.tick(ctx, full)
 	d.mu.Unlock()
 	report.started.Wait()
 	d.mu.Lock()
