@@ -14,26 +14,40 @@ import (
 	"gatewayd/internal/problem"
 )
 
-// teardown does one admitted close: physically, outside the lock, and alone on its path. Handles that fail are
-// stranded. The barrier is told in any case, also when a handle panics.
-func (r *Registry) teardown(e *entry, handles ...Handle) (err error) {
-	failed := append([]Handle(nil), handles...)
+// teardown does one admitted close: physically, outside the lock, and alone on its path. A handle that fails is
+// stranded. The barrier is told in any case, also when the handle panics.
+func (r *Registry) teardown(e *entry, h Handle) (err error) {
+	ended := false
 	defer func() {
 		r.mu.Lock()
-		r.settled(e, failed...)
+		r.settled(e, h, ended && err == nil)
 		r.mu.Unlock()
 	}()
 	e.life <- struct{}{}
 	defer func() { <-e.life }()
-	failed = failed[:0]
-	for _, h := range handles {
-		if closeErr := h.Close(); closeErr != nil {
-			failed = append(failed, h)
-			err = errors.Join(err, fmt.Errorf("close %s: %w", e.path, closeErr))
-			r.log.Error("close failed, will be tried again", "path", e.path, "error", closeErr)
-		}
+	if err = h.Close(); err != nil {
+		err = fmt.Errorf("close %s: %w", e.path, err)
+		r.log.Error("close failed, will be tried again", "path", e.path, "error", err)
 	}
+	ended = true
 	return err
+}
+
+// begin admits the closes of handles that the caller has taken off the path in this critical section, and does
+// them one after the other. The result comes when all have settled.
+func (r *Registry) begin(e *entry, handles []Handle) <-chan error {
+	for range handles {
+		e.admit()
+	}
+	result := make(chan error, 1)
+	go func() {
+		var failed error
+		for _, h := range handles {
+			failed = errors.Join(failed, r.teardown(e, h))
+		}
+		result <- failed
+	}()
+	return result
 }
 
 // CloseAll closes every handle, whoever still holds a reference, and waits until every close on every path has
@@ -58,7 +72,7 @@ func (r *Registry) CloseAllUnder(ctx context.Context, dir string) error {
 type closing struct {
 	entry   *entry
 	opening <-chan struct{}
-	closed  chan error // of the close that this call admitted; nil where others close
+	closed  <-chan error // of the closes that this call admitted; nil where others close
 }
 
 func (r *Registry) closeWhere(ctx context.Context, match func(path string) bool) error {
@@ -106,13 +120,10 @@ func (r *Registry) seize(e *entry) closing {
 		handles = append(handles, g.handle)
 	}
 	e.current, e.retired, e.stranded = nil, nil, nil
-	if len(handles) == 0 {
-		return c
+	if len(handles) > 0 {
+		c.closed = r.begin(e, handles)
 	}
-	e.admit()
 	r.tidy(e)
-	c.closed = make(chan error, 1)
-	go func() { c.closed <- r.teardown(e, handles...) }()
 	return c
 }
 

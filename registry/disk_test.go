@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"log/slog"
 	"strings"
 	"sync"
@@ -14,7 +15,10 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	_ = flag.Set("rapid.checks", "2000") // a try takes a fifth of a millisecond
+	goleak.VerifyTestMain(m)
+}
 
 // disk plays the file system: it knows which handles are open and refuses two physical operations on one path
 // at once.
@@ -26,6 +30,8 @@ type disk struct {
 	opened int
 	fault  func(path string) error // of opens; nil is none
 	gate   func(path string)       // opens wait in it; nil is none
+
+	opening func(f *file) // prepares a new file; nil is nothing
 }
 
 type file struct {
@@ -74,6 +80,9 @@ func (d *disk) Open(ctx context.Context, path string) (*file, error) {
 	defer d.mu.Unlock()
 	d.opened++
 	f := &file{disk: d, path: path, number: d.opened}
+	if d.opening != nil {
+		d.opening(f)
+	}
 	d.open[f] = true
 	return f, nil
 }

@@ -112,9 +112,11 @@ func (e *entry) drop(g *generation) {
 	}
 }
 
-// settled ends one admitted close; its handle joins the stranded when it failed. The caller holds the lock.
-func (r *Registry) settled(e *entry, failed ...Handle) {
-	e.stranded = append(e.stranded, failed...)
+// settled ends one admitted close; a handle that is not closed joins the stranded. The caller holds the lock.
+func (r *Registry) settled(e *entry, h Handle, closed bool) {
+	if !closed {
+		e.stranded = append(e.stranded, h)
+	}
 	if e.pending--; e.pending == 0 {
 		close(e.lifted)
 		e.lifted = nil

@@ -25,7 +25,7 @@ func TestAThousandGoroutines(t *testing.T) {
 		})
 	}
 	all.Wait()
-	for h.Sweep() != nil {
+	for h.Sweep(context.Background()) != nil {
 		runtimeYield()
 	}
 	if err := h.CloseAll(context.Background()); err != nil {
@@ -62,7 +62,7 @@ func (h *house) useOnce(random *rand.Rand) {
 	case 2:
 		_ = h.CloseAllUnder(context.Background(), path)
 	case 3:
-		_ = h.Sweep()
+		_ = h.Sweep(context.Background())
 	}
 	ref.Release()
 }

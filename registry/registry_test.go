@@ -190,10 +190,10 @@ func TestAFailedCloseIsStrandedAndTriedAgain(t *testing.T) {
 	if g == f {
 		t.Fatal("a stranded handle was handed out")
 	}
-	if err := h.Sweep(); !errors.Is(err, errDisk) {
+	if err := h.Sweep(h.Context()); !errors.Is(err, errDisk) {
 		t.Errorf("sweep: %v", err)
 	}
-	if err := h.Sweep(); err != nil || h.disk.isOpen(f) {
+	if err := h.Sweep(h.Context()); err != nil || h.disk.isOpen(f) {
 		t.Errorf("second sweep: %v, open %v", err, h.disk.isOpen(f))
 	}
 	next.Release()
@@ -327,6 +327,37 @@ func TestCloseAllUnderCatchesAnOpenOnItsWay(t *testing.T) {
 	}
 	if h.disk.opened != 2 {
 		t.Errorf("opened %d times: the handle on its way must be closed unseen and the file opened again", h.disk.opened)
+	}
+	h.wantEmpty()
+}
+
+// The last holder of a replaced file leaves while its successor is being opened: the close waits for its turn, and
+// the handle that was opened beside it is not used.
+func TestACloseAdmittedDuringAnOpenMakesTheOpenerLookAgain(t *testing.T) {
+	h := newHouse(t)
+	oldRef, oldFile := h.acquire("/x/a")
+	oldFile.replaced.Store(true)
+	opening, goOn := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	h.disk.gate = func(string) { once.Do(func() { close(opening); <-goOn }) }
+	var number int
+	acquired := goDo(func() {
+		ref, f := h.acquire("/x/a")
+		if number = f.number; h.disk.isOpen(oldFile) {
+			t.Error("handed out while the file before it is still open")
+		}
+		ref.Release()
+	})
+	<-opening
+	released := goDo(oldRef.Release)
+	for h.Stats().Paths[0].Closing != 1 {
+		runtimeYield()
+	}
+	close(goOn)
+	<-acquired
+	<-released
+	if number != 3 {
+		t.Errorf("handle %d was used; the second was opened beside a close", number)
 	}
 	h.wantEmpty()
 }

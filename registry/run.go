@@ -17,7 +17,8 @@ func (r *Registry) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ticker.C:
-			r.Sweep()
+			r.dropIdle()
+			r.retryStranded() // its failures are logged and stay stranded; the next tick does not wait for them
 		case <-ctx.Done():
 			return r.shut(context.WithoutCancel(ctx))
 		}
@@ -33,29 +34,35 @@ func (r *Registry) shut(ctx context.Context) error {
 	return r.CloseAll(ctx)
 }
 
-// Sweep does once what Run does at every tick, and gives the closes that failed again.
-func (r *Registry) Sweep() error {
+// Sweep does once what Run does at every tick, and gives the closes that failed again. It waits for them until
+// ctx ends.
+func (r *Registry) Sweep(ctx context.Context) error {
 	r.dropIdle()
-	return r.retryStranded()
-}
-
-// retryStranded closes again what could not be closed. It is a close like any other: admitted to the barrier,
-// so that nobody opens the path meanwhile.
-func (r *Registry) retryStranded() error {
-	retry := map[*entry][]Handle{}
-	r.mu.Lock()
-	for _, e := range r.paths {
-		if len(e.stranded) > 0 {
-			retry[e], e.stranded = e.stranded, nil
-			e.admit()
+	var failed error
+	for _, result := range r.retryStranded() {
+		select {
+		case err := <-result:
+			failed = errors.Join(failed, err)
+		case <-ctx.Done():
+			return errors.Join(failed, context.Cause(ctx))
 		}
 	}
-	r.mu.Unlock()
-	var failed error
-	for e, handles := range retry {
-		failed = errors.Join(failed, r.teardown(e, handles...))
-	}
 	return failed
+}
+
+// retryStranded begins to close again what could not be closed. It is a close like any other: admitted to the
+// barrier, so that nobody opens the path meanwhile, and each path on its own, so that one that hangs holds up no other.
+func (r *Registry) retryStranded() []<-chan error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var results []<-chan error
+	for _, e := range r.paths {
+		handles := e.stranded
+		if e.stranded = nil; len(handles) > 0 {
+			results = append(results, r.begin(e, handles))
+		}
+	}
+	return results
 }
 
 // dropIdle pins each current generation with a reference while it works on it, as any user would.
