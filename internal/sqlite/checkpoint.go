@@ -81,6 +81,7 @@ func (w *writer) checkpoint(mode sqlite3.CheckpointMode) CheckpointResult {
 	var res CheckpointResult
 	err := w.f.checkIdentity()
 	if err == nil {
+		w.f.opts.seams.checkpoint(mode)
 		err = guard(func() (err error) {
 			res.Log, res.Done, err = w.conn.db.WALCheckpoint("main", mode)
 			return err

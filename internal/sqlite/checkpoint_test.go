@@ -84,7 +84,10 @@ func TestTheRestIsCheckpointedWhenNothingHappens(t *testing.T) {
 }
 
 func TestALongReaderIsWaitedForOnlyPastItsLimit(t *testing.T) {
-	f := mustOpen(t, testOptions(t))
+	o := testOptions(t)
+	modes := map[sqlite3.CheckpointMode]int{} // the writer's goroutine alone touches it
+	o.seams.checkpoint = func(mode sqlite3.CheckpointMode) { modes[mode]++ }
+	f := mustOpen(t, o)
 	reader := rawConn(t, f.Path())
 	if err := reader.Exec("BEGIN; SELECT count(*) FROM rows"); err != nil {
 		t.Fatal(err)
@@ -94,10 +97,9 @@ func TestALongReaderIsWaitedForOnlyPastItsLimit(t *testing.T) {
 			t.Fatalf("write %d: %v", i, err)
 		}
 	}
-	waitUntil(t, func() bool { return len(f.writer.queue) == 0 })
 	if err := f.writer.submit(t.Context(), &request{deadline: time.Now(), visit: func(*Conn) error {
-		if f.writer.wal.restarted.IsZero() {
-			return fmt.Errorf("no RESTART with %d pages pinned", f.writer.wal.pages)
+		if modes[sqlite3.CHECKPOINT_RESTART] != 1 || modes[sqlite3.CHECKPOINT_PASSIVE] < 5 {
+			return fmt.Errorf("checkpoints %v with %d pages pinned, want many PASSIVE and one RESTART", modes, f.writer.wal.pages)
 		}
 		return nil
 	}}); err != nil {
@@ -135,7 +137,29 @@ func TestCloseKeepsTheSidecarsAndLosesNothing(t *testing.T) {
 	}
 }
 
-func TestCloseServesWhatWasAccepted(t *testing.T) {
+func TestCloseServesWhatWaits(t *testing.T) {
+	f := mustOpen(t, testOptions(t))
+	begun, hold := make(chan struct{}), make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		f.Write(context.Background(), Op{Label: "hold", Do: func(*Tx) error { close(begun); <-hold; return nil }})
+	})
+	<-begun
+	for i := range 5 {
+		wg.Go(func() {
+			if err := f.Write(context.Background(), insert(fmt.Sprint(i))); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	waitUntil(t, func() bool { return len(f.writer.queue) == 5 })
+	wg.Go(func() { f.Close() })
+	waitUntil(t, f.writer.isLeaving)
+	close(hold)
+	wg.Wait()
+}
+
+func TestCloseLosesNothingItAcknowledged(t *testing.T) {
 	f := mustOpen(t, testOptions(t))
 	var wg sync.WaitGroup
 	errs := make([]error, 200)

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ncruces/go-sqlite3"
+
 	"gatewayd/internal/procfs"
 )
 
@@ -51,12 +53,13 @@ type Options struct {
 
 // seams are the points where a disk can fail and a test makes it.
 type seams struct {
-	mount    func(dir string) string // file system type
-	full     func(dir string) bool   // no space left
-	fileSize func(size func() (int64, error)) (int64, error)
-	disk     func(disk) disk                 // the journal decision's view
-	commit   func(commit func() error) error // around COMMIT
-	opened   func(*Conn, role)               // after a connection was settled
+	mount      func(dir string) string // file system type
+	full       func(dir string) bool   // no space left
+	fileSize   func(size func() (int64, error)) (int64, error)
+	disk       func(disk) disk                 // the journal decision's view
+	commit     func(commit func() error) error // around COMMIT
+	checkpoint func(sqlite3.CheckpointMode)    // before a checkpoint
+	opened     func(*Conn, role)               // after a connection was settled
 }
 
 func (s *seams) fill() {
@@ -77,6 +80,9 @@ func (s *seams) fill() {
 	}
 	if s.commit == nil {
 		s.commit = func(commit func() error) error { return commit() }
+	}
+	if s.checkpoint == nil {
+		s.checkpoint = func(sqlite3.CheckpointMode) {}
 	}
 	if s.opened == nil {
 		s.opened = func(*Conn, role) {}
