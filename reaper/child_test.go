@@ -57,9 +57,10 @@ func TestAChildHasThreeDescriptorsAndAKeeperNoneOfTheDaemons(t *testing.T) {
 		} {
 			spec.Argv, spec.Env = []string{"sleep", "100"}, []string{path}
 			p := start(t, r, spec)
-			if n, err := procfs.NumFDs(p.Child().PID); n != 3 || err != nil {
-				t.Errorf("%s: the child has %d descriptors, %v", spec.ID, n, err)
-			}
+			until(t, spec.ID+" has three descriptors, once its loader is done", func() bool {
+				n, err := procfs.NumFDs(p.Child().PID)
+				return n == 3 && err == nil
+			})
 			held, err := procfs.OpenFiles(func(target string) bool { return target == target0(t, leak) })
 			if err != nil {
 				t.Fatal(err)

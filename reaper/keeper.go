@@ -274,27 +274,31 @@ func (k *keeper) judge(status syscall.WaitStatus) {
 	}
 }
 
-const (
-	firstRound = 2 * time.Millisecond
-	lastRound  = 250 * time.Millisecond
-)
-
 // endTree asks once and then kills in rounds until nothing is left. A process that even SIGKILL does not end (stuck
 // in the kernel, or of another user) keeps its keeper, and so its claim: the rounds only become rare.
 func (k *keeper) endTree(grace time.Duration) {
-	k.record.Rounds++
-	signalTree(syscall.SIGTERM)
-	if k.waitGrace(grace) {
-		return
-	}
-	for pause := firstRound; ; pause = min(2*pause, lastRound) {
-		k.record.Rounds++
+	h := newHunt()
+	h.term(k.below(true), 0)
+	ended := k.waitGrace(grace)
+	for !ended {
 		killGroup(k.group)
-		signalTree(syscall.SIGKILL)
-		if k.waitNothing(time.After(pause)) {
-			return
-		}
+		targets := k.below(h.rounds%4 == 0)
+		h.kill(targets)
+		ended = k.waitNothing(len(targets) == 0)
 	}
+	k.record.Rounds = h.rounds
+}
+
+// below lists the tree, by a look at everything or by the quick one.
+func (k *keeper) below(everything bool) []procfs.Stat {
+	if !everything {
+		return offspring(k.record.Keeper.PID)
+	}
+	all, err := procfs.Processes()
+	if err != nil {
+		return offspring(k.record.Keeper.PID)
+	}
+	return descendants(all, k.record.Keeper.PID)
 }
 
 // waitGrace hears further wishes too: who asks again may only shorten the wait.
@@ -315,14 +319,20 @@ func (k *keeper) waitGrace(grace time.Duration) bool {
 	}
 }
 
-func (k *keeper) waitNothing(timeout <-chan time.Time) bool {
+// waitNothing looks whether it is over. Where nobody was seen, the last ones are being reaped or moved, which takes
+// a moment. Further wishes are heard and cannot make it faster.
+func (k *keeper) waitNothing(moment bool) bool {
+	timeout := time.After(0)
+	if moment {
+		timeout = time.After(firstPause)
+	}
 	for {
 		select {
 		case <-k.nothing:
 			return true
 		case <-timeout:
 			return false
-		case <-k.asked: // it cannot become faster
+		case <-k.asked:
 		}
 	}
 }

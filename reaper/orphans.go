@@ -2,16 +2,15 @@ package reaper
 
 import (
 	"os"
-	"syscall"
 	"time"
 
 	"gatewayd/internal/procfs"
 )
 
 const (
-	// sweepRounds, with pauses that double up to lastRound, is about eight seconds of killing; what is left then is
-	// stuck in the kernel or belongs to somebody else, and the record says so.
-	sweepRounds = 40
+	// sweepLimit bounds the killing of a lost tree; what is left then is stuck in the kernel or belongs to somebody
+	// else, and the record says so.
+	sweepLimit = 10 * time.Second
 	// zombieAge is how long a dead child in our own session is left to whoever may have started it through os/exec.
 	zombieAge = 10 * time.Second
 )
@@ -19,28 +18,26 @@ const (
 // sweep ends what a killed keeper has left, and says in how many rounds and how many it could not end.
 func (r *Reaper) sweep(begun Record, grace time.Duration) (rounds, left int) {
 	defer r.reapUnknown()
-	sig, wait := syscall.SIGTERM, grace
-	if grace <= 0 {
-		sig, wait = syscall.SIGKILL, firstRound
+	h := newHunt()
+	if grace > 0 {
+		if targets := r.orphans(begun, procfs.Processes); len(targets) > 0 {
+			h.term(targets, grace)
+		}
 	}
-	for {
-		targets := r.orphans(begun)
-		if len(targets) == 0 || rounds == sweepRounds {
-			return rounds, len(targets)
+	for end := time.Now().Add(sweepLimit); ; {
+		targets := r.orphans(begun, ownOffspring)
+		if len(targets) == 0 {
+			targets = r.orphans(begun, procfs.Processes)
 		}
-		rounds++
-		fds := signalAll(targets, sig)
-		waitAll(fds, wait)
-		for _, fd := range fds {
-			closeFD(fd)
+		if len(targets) == 0 || time.Now().After(end) {
+			return h.rounds, len(targets)
 		}
-		if sig == syscall.SIGTERM {
-			sig, wait = syscall.SIGKILL, firstRound
-			continue
-		}
-		wait = min(2*wait, lastRound)
+		h.kill(targets)
 	}
 }
+
+// ownOffspring is the quick look: most of what a lost keeper leaves comes to this process.
+func ownOffspring() ([]procfs.Stat, error) { return offspring(os.Getpid()), nil }
 
 // orphans finds the living processes of a tree whose keeper is gone, and everything below them.
 //
@@ -50,33 +47,28 @@ func (r *Reaper) sweep(begun Record, grace time.Duration) (rounds, left int) {
 //     number may have been given out again.
 //   - A child of ours that nobody of ours started, in a foreign session and younger than the keeper, can only have
 //     come from a keeper's tree, unless we are pid 1, to whom every orphan of a container comes.
-func (r *Reaper) orphans(begun Record) []procfs.Stat {
+func (r *Reaper) orphans(begun Record, look func() ([]procfs.Stat, error)) []procfs.Stat {
 	children.mu.Lock()
 	defer children.mu.Unlock()
-	all, err := procfs.Processes()
+	self, err := procfs.ReadStat(os.Getpid())
 	if err != nil {
 		return nil
 	}
-	tagged, err := procfs.Tagged(TagKey, begun.ID)
+	all, err := look()
 	if err != nil {
 		return nil
 	}
-	self := r.self(all)
 	ours := map[int]bool{}
 	for _, stat := range descendants(all, self.PID) {
 		ours[stat.PID] = true
 	}
-	marked := map[int]bool{}
-	for _, pid := range tagged {
-		marked[pid] = true
-	}
 	var roots []int
 	for _, stat := range all {
 		switch {
-		case stat.PID == self.PID || children.known[stat.PID] != nil || r.isForeign(stat):
-		case marked[stat.PID],
+		case stat.PID == self.PID || children.known[stat.PID] != nil:
+		case procfs.HasTag(stat.PID, TagKey, begun.ID),
 			ours[stat.PID] && begun.Child.Known() && stat.SID == begun.Child.PID,
-			r.strange(stat, self) && self.PID != 1 && stat.Start >= begun.Keeper.Start:
+			r.strange(stat, self) && !r.isForeign(stat) && self.PID != 1 && stat.Start >= begun.Keeper.Start:
 			roots = append(roots, stat.PID)
 		}
 	}
@@ -109,15 +101,6 @@ func (r *Reaper) strange(stat, self procfs.Stat) bool {
 func (r *Reaper) isForeign(stat procfs.Stat) bool {
 	start, ok := r.foreign[stat.PID]
 	return ok && start == stat.Start
-}
-
-func (r *Reaper) self(all []procfs.Stat) procfs.Stat {
-	for _, stat := range all {
-		if stat.PID == os.Getpid() {
-			return stat
-		}
-	}
-	return procfs.Stat{PID: os.Getpid()}
 }
 
 // reapUnknown takes the dead children that nobody waits for: orphans that came to us as subreaper or as pid 1. They

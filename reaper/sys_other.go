@@ -27,7 +27,6 @@ func openVerified(int, uint64) (int, error)                 { return -1, errors.
 func signalFile(*os.File, syscall.Signal) error             { return errors.ErrUnsupported }
 func signalAll([]procfs.Stat, syscall.Signal) []int         { return nil }
 func killGroup(int)                                         {}
-func signalTree(syscall.Signal)                             {}
 func waitAll([]int, time.Duration) int                      { return 0 }
 func closeFD(int)                                           {}
 func nextExited() (int, error)                              { return 0, errors.ErrUnsupported }
@@ -42,3 +41,4 @@ func replaceFD(int, int) error                              { return errors.ErrU
 func openFlagsNoFollow() int                                { return 0 }
 func nameThread(string)                                     {}
 func descendants([]procfs.Stat, ...int) []procfs.Stat       { return nil }
+func offspring(int) []procfs.Stat                           { return nil }

@@ -1,7 +1,6 @@
 package reaper
 
 import (
-	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -33,15 +32,22 @@ func descendants(all []procfs.Stat, roots ...int) []procfs.Stat {
 	return found
 }
 
-// signalTree sends sig to every process below this one.
-func signalTree(sig syscall.Signal) {
-	all, err := procfs.Processes()
+// offspring finds the same by walking down from the root. It costs only the size of the tree, so it is quick enough
+// to catch processes that live for a millisecond; it may miss more than descendants does.
+func offspring(root int) []procfs.Stat {
+	var found []procfs.Stat
+	pids, err := procfs.Children(root)
 	if err != nil {
-		return
+		return nil
 	}
-	for _, fd := range signalAll(descendants(all, os.Getpid()), sig) {
-		closeFD(fd)
+	for _, pid := range pids {
+		stat, err := procfs.ReadStat(pid)
+		if err != nil || stat.Dead() {
+			continue
+		}
+		found = append(append(found, stat), offspring(pid)...)
 	}
+	return found
 }
 
 // signalAll signals each of the processes, if it still is the one that was seen, and gives their pidfds, for the

@@ -46,14 +46,19 @@ func Tagged(key, value string) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	entry := []byte(key + "=" + value)
 	var found []int
 	for _, pid := range all {
-		if data, err := read(pid, "environ"); err == nil && holds(data, entry) {
+		if HasTag(pid, key, value) {
 			found = append(found, pid)
 		}
 	}
 	return found, nil
+}
+
+// HasTag says the same of one process.
+func HasTag(pid int, key, value string) bool {
+	data, err := read(pid, "environ")
+	return err == nil && holds(data, []byte(key+"="+value))
 }
 
 func holds(environ, entry []byte) bool {
