@@ -45,6 +45,9 @@ func (s *Store) EndSession(ctx context.Context, id, reason string) (stamped bool
 			stamped = ok
 			return err
 		},
+		Done: func(c *sqlite.Conn) (bool, error) {
+			return exists(c, `SELECT 1 FROM sessions WHERE id = ? AND ended_at IS NOT NULL`, id)
+		},
 	})
 	return stamped, err
 }
@@ -79,6 +82,9 @@ func (s *Store) ReopenIfExplicitlyClosed(ctx context.Context, l Lease, provenanc
 			ok, err := reopen(tx, l, seen)
 			reopened = ok
 			return err
+		},
+		Done: func(c *sqlite.Conn) (bool, error) {
+			return exists(c, `SELECT 1 FROM sessions WHERE id = ? AND ended_at IS NULL`, l.Session)
 		},
 	})
 	if reopened {

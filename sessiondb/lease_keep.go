@@ -41,7 +41,8 @@ func (s *Store) Renew(ctx context.Context, l Lease) (Lease, error) {
 	l.Expires = time.Now().Add(l.TTL)
 	err := s.file.Write(ctx, sqlite.Op{
 		Label: "renew lease", Patience: sqlite.Ordinary,
-		Do: func(tx *sqlite.Tx) error { return renew(tx, l) },
+		Do:   func(tx *sqlite.Tx) error { return renew(tx, l) },
+		Done: func(c *sqlite.Conn) (bool, error) { return holds(c, l) },
 	})
 	return l, err
 }
@@ -63,6 +64,10 @@ func (s *Store) Release(ctx context.Context, l Lease) error {
 		Do: func(tx *sqlite.Tx) error {
 			_, err := tx.Exec(`DELETE FROM leases WHERE session_id = ? AND kind = ? AND token = ?`, l.Session, string(l.Kind), l.Token)
 			return err
+		},
+		Done: func(c *sqlite.Conn) (bool, error) {
+			held, err := holds(c, l)
+			return !held, err
 		},
 	})
 }

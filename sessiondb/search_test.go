@@ -88,9 +88,11 @@ func TestSearchShowsOnlyWhatMayBeSeen(t *testing.T) {
 			equal(t, when+", "+name, got, c.want)
 		}
 		equal(t, when+", tool rows in fragments", search(t, s, Query{Text: "世界人", Role: "tool"}), []string{"token tool >>>世界人<<<"})
-		hits, _ := s.Search(t.Context(), Query{Text: "two"})
-		if len(hits) != 1 || hits[0].MessageID != rows[3].ID || !hits[0].Live || hits[0].OriginID != rows[1].ID {
-			t.Errorf("%s: the live copy stands for both: %+v", when, hits)
+		for _, order := range []Sort{Newest, Oldest, Relevance} {
+			hits, _ := s.Search(t.Context(), Query{Text: "two", Sort: order})
+			if len(hits) != 1 || hits[0].MessageID != rows[3].ID || !hits[0].Live || hits[0].OriginID != rows[1].ID {
+				t.Errorf("%s, %s: the live copy stands for both: %+v", when, order, hits)
+			}
 		}
 		if err := s.WaitIndexed(t.Context()); err != nil {
 			t.Fatal(err)
@@ -163,5 +165,14 @@ func TestSearchIsCompleteWithALongTail(t *testing.T) {
 			hits, err := s.searchOnce(t.Context(), words, e, q)
 			equal(t, fmt.Sprint(order, " from ", mark), fmt.Sprint(len(hits), err), "3 <nil>")
 		}
+	}
+}
+
+// In a scan the wildcards of LIKE are ordinary characters.
+func TestScanEscapesWildcards(t *testing.T) {
+	s, _ := testStore(t)
+	say(t, s, conversation(t, s), `100% 世界`, `100 apples 世界`, `a_b 世界`, `axb 世界`, `c\d 世界`)
+	for text, want := range map[string]string{`"100% 世"`: `>>>100% 世<<<界`, `a_b 世界`: `>>>a_b<<< 世界`, `c\d 世界`: `>>>c\d<<< 世界`} {
+		equal(t, text, search(t, s, Query{Text: text}), []string{want})
 	}
 }

@@ -82,6 +82,7 @@ func (s *Store) ensure(ctx context.Context, n NewSession) (out Session, made boo
 			out, made = got, fresh
 			return err
 		},
+		Done: func(c *sqlite.Conn) (bool, error) { return exists(c, `SELECT 1 FROM sessions WHERE id = ?`, out.ID) },
 	})
 	return out, made, err
 }
@@ -124,6 +125,9 @@ func (s *Store) SetTitle(ctx context.Context, id, title string) error {
 				return errSessionMissing(id)
 			}
 			return err
+		},
+		Done: func(c *sqlite.Conn) (bool, error) {
+			return exists(c, `SELECT 1 FROM sessions WHERE id = ? AND title = ?`, id, title)
 		},
 	})
 }
