@@ -3,54 +3,32 @@ package reaper
 import (
 	"io"
 	"os"
-	"sync"
 	"time"
 )
 
-// drainLimit is what a slow Spec.Output gets after the tree has ended, before the rest is given up: a reader that
+// drainLimit is what a slow Spec.Output gets after the tree has ended, for what is left in the pipe: a reader that
 // has stalled must not keep a run from being over.
-const drainLimit = 5 * time.Second
+const drainLimit = 3 * time.Second
 
 // drain copies a child's output to its writer, from one goroutine. A writer that blocks makes the child wait, through
 // the pipe; one that fails costs its output, and the child goes on.
-type drain struct {
-	from *os.File
-	done chan struct{}
-	gate gate
-}
-
-// gate stands between the copying and the caller's writer: once it is shut the writer is not called again.
-type gate struct {
-	mu sync.Mutex
-	to io.Writer
-}
+type drain struct{ done chan struct{} }
 
 func startDrain(from *os.File, to io.Writer) *drain {
-	d := &drain{from: from, done: make(chan struct{}), gate: gate{to: to}}
+	d := &drain{done: make(chan struct{})}
 	go func() {
 		defer close(d.done)
-		_, _ = io.Copy(&d.gate, from)
+		if to != nil {
+			_, _ = io.Copy(onlyWriter{to}, from)
+		}
+		_, _ = io.Copy(io.Discard, from)
 	}()
 	return d
 }
 
-func (g *gate) Write(p []byte) (int, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.to == nil {
-		return len(p), nil
-	}
-	if _, err := g.to.Write(p); err != nil {
-		g.to = nil
-	}
-	return len(p), nil
-}
+// onlyWriter hides every other method: a ReadFrom of the writer would decide for itself when to pass on what.
+type onlyWriter struct{ io.Writer }
 
-// finish returns when everything was copied, or the limit has passed.
-func (d *drain) finish() {
-	_ = d.from.SetReadDeadline(time.Now().Add(drainLimit))
-	select {
-	case <-d.done:
-	case <-time.After(drainLimit + time.Second):
-	}
-}
+// finish returns when everything was copied, or the limit has passed. The pipe is closed after that, so a writer
+// that stalled is not called again.
+func (d *drain) finish() { await(d.done, drainLimit) }

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-var roles = map[string]func([]string) error{"daemon": daemonRole}
+var roles = map[string]func([]string) error{"daemon": daemonRole, "first": firstRole}
 
 // limit is far above what anything here takes: it only ends a test that hangs.
 const limit = 60 * time.Second

@@ -1,0 +1,138 @@
+package reaper_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gatewayd/internal/procfs"
+	"gatewayd/reaper"
+)
+
+// namespace runs the test binary as pid 1 of a pid namespace of its own.
+func namespace(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	if err := exec.Command("unshare", "-pf", "--mount-proc", "true").Run(); err != nil {
+		t.Skipf("SKIPPED: no pid namespace can be made here (unshare: %v), so nothing is proven about pid 1", err)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("unshare", append([]string{"-pf", "--mount-proc", "--kill-child", exe}, args...)...)
+	cmd.Stderr, cmd.Env = os.Stderr, []string{path}
+	return cmd
+}
+
+func TestAllHoldsForADaemonThatIsPidOne(t *testing.T) {
+	out, err := namespace(t, "first", t.TempDir()).Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	var wrong []string
+	if err := json.Unmarshal(out, &wrong); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range wrong {
+		t.Error(line)
+	}
+}
+
+// firstRole is a daemon as pid 1. It prints what was wrong.
+func firstRole(args []string) error {
+	if os.Getpid() != 1 {
+		return fmt.Errorf("pid %d is not 1", os.Getpid())
+	}
+	r, err := reaper.New(reaper.Options{Dir: args[0]})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	run := func(spec reaper.Spec) (reaper.Record, error) {
+		p, err := r.Start(ctx, spec)
+		if err != nil {
+			return reaper.Record{}, err
+		}
+		return p.Record(), nil
+	}
+	wrong := tryEnds(r, run, 3)
+	n := 0
+	for name, script := range trees {
+		for _, lose := range []bool{false, true} {
+			n++
+			if line := tryTree(r, fmt.Sprintf("tree-%d", n), strings.ReplaceAll(script, "MARK", "8901.5"), lose); line != "" {
+				wrong = append(wrong, name+": "+line)
+			}
+		}
+	}
+	wrong = append(wrong, tryOrphan()...)
+	cancel()
+	if err := <-ended; err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(append([]string{}, wrong...))
+}
+
+// tryTree ends a tree through its keeper, or loses the keeper. Alone in its namespace, it may ask for everybody.
+func tryTree(r *reaper.Reaper, id, script string, lose bool) string {
+	up := make(chan struct{})
+	p, err := r.Start(context.Background(), reaper.Spec{
+		ID: id, Argv: []string{"sh", "-c", script}, Env: []string{path}, Grace: 30 * time.Millisecond,
+		Lifetime: reaper.EndsWithDaemon, Output: &upWriter{up},
+	})
+	if err != nil {
+		return err.Error()
+	}
+	<-up
+	want := reaper.Stopped
+	if lose {
+		want = reaper.KeeperLost
+		fd, err := unix.PidfdOpen(p.Keeper().PID, 0)
+		if err == nil {
+			err = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+		}
+		if err != nil {
+			return err.Error()
+		}
+	} else {
+		p.Stop(30 * time.Millisecond)
+	}
+	if got := p.Record(); got.Reason != want {
+		return fmt.Sprintf("record %+v", got)
+	}
+	// A process without tag and session cannot be told from the container's other orphans by a daemon that is pid 1
+	// and has lost the keeper.
+	if left := marked("8901.5"); len(left) > 0 && !(lose && strings.Contains(script, "env -i")) {
+		return fmt.Sprintf("lost %v, left %v", lose, left)
+	}
+	for _, pid := range marked("8901.5") {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	return ""
+}
+
+// tryOrphan makes an orphan as `docker exec` would, and looks whether pid 1 reaps it.
+func tryOrphan() []string {
+	out, err := exec.Command("sh", "-c", "setsid true >/dev/null & echo $!").Output()
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var pid int
+	fmt.Sscan(string(out), &pid)
+	for end := time.Now().Add(limit); time.Now().Before(end); {
+		if _, err := procfs.ReadStat(pid); err != nil {
+			return nil
+		}
+	}
+	return []string{fmt.Sprintf("orphan %d is not reaped", pid)}
+}
