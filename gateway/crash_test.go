@@ -124,7 +124,9 @@ func TestAProcessKilledInATool(t *testing.T) {
 	}
 	c.kill()
 	h := &house{t: t, path: filepath.Join(dir, "state.db"), llm: llm}
-	h.start(with(tool.NewTerminal(tool.TerminalOptions{}), tool.ReadFile{}))
+	h.start(func(o *Options) {
+		o.Tools, o.Sole = tools(tool.NewTerminal(tool.TerminalOptions{}), tool.ReadFile{}), false
+	})
 	got, err := h.Recover(soon(t))
 	if err != nil || len(got) != 1 || got[0].Session != "s1" || got[0].Unknown != 1 || !got[0].Closed || got[0].Err != nil {
 		t.Fatalf("%+v, %v", got, err)
@@ -170,40 +172,63 @@ func assertEnds(t *testing.T, pid string) {
 	}
 }
 
-func TestAProcessKilledInAReadOnlyTool(t *testing.T) {
-	// The child stops in the answer after the read; the block is whole then. The dangling read is made by hand, because a read is
-	// too quick to be killed in.
-	h := newHouse(t, with(echo("work"), fake{name: "look", readOnly: true}))
-	store := h.store
-	session, err := store.CreateSession(t.Context(), sessiondb.NewSession{ID: "s1", Prompt: "p"})
+// deadTurn makes a transcript that ends in a read-only call, under the lease of a process that is no more.
+func deadTurn(t *testing.T, h *house, change func(*sessiondb.Holder)) {
+	t.Helper()
+	if _, err := h.store.CreateSession(t.Context(), sessiondb.NewSession{ID: "s1", Prompt: "p"}); err != nil {
+		t.Fatal(err)
+	}
+	holder, err := sessiondb.SelfHolder(daemonLabel + "turn_dead")
 	if err != nil {
 		t.Fatal(err)
 	}
-	holder, err := sessiondb.SelfHolder("daemon turn turn_dead")
-	if err != nil {
-		t.Fatal(err)
-	}
-	holder.Start++ // a process that is no more
-	l, err := store.AcquireTurn(t.Context(), session.ID, holder, time.Hour)
+	holder.Start++
+	change(&holder)
+	l, err := h.store.AcquireTurn(t.Context(), "s1", holder, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
 	calls := plan([]provider.ToolCall{{ID: "a", Name: "look", Arguments: "{}"}}, "turn_dead", 1, h.opts.Tools)
-	if _, err := store.Append(t.Context(), l, []sessiondb.NewMessage{
+	if _, err := h.store.Append(t.Context(), l, []sessiondb.NewMessage{
 		{Role: roleUser, Content: "hi", TurnID: "turn_dead"}, callsRow(provider.Response{}, calls),
 	}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func TestADanglingReadIsDroppedAndKept(t *testing.T) {
+	h := newHouse(t, with(fake{name: "look", readOnly: true}))
+	deadTurn(t, h, func(*sessiondb.Holder) {})
 	got, err := h.Recover(soon(t))
-	if err != nil || len(got) != 1 || got[0].Dropped != 1 || got[0].Unknown != 0 {
+	if err != nil || len(got) != 1 || got[0].Dropped != 1 || got[0].Unknown != 0 || got[0].TurnID != "turn_dead" {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	if rows := h.rows("s1"); shape(rows) != "user assistant/closing" {
 		t.Error(shape(rows))
 	}
-	all, err := store.Messages(t.Context(), "s1", sessiondb.MessageFilter{IncludeInactive: true})
+	all, err := h.store.Messages(t.Context(), "s1", sessiondb.MessageFilter{IncludeInactive: true})
 	if err != nil || len(all) != 3 {
 		t.Errorf("a dropped row is superseded, not deleted: %s, %v", shape(all), err)
+	}
+}
+
+func TestAHolderThatCannotBeLookedUpIsDeadOnlyWhereTheHomeIsLocked(t *testing.T) {
+	elsewhere := func(h *sessiondb.Holder) { h.PIDNS = "pid:[1]" }
+	for name, c := range map[string]struct {
+		change func(*sessiondb.Holder)
+		sole   bool
+		want   int
+	}{
+		"a daemon, home locked":  {elsewhere, true, 1},
+		"a daemon, not locked":   {elsewhere, false, 0},
+		"a worker, home locked":  {func(h *sessiondb.Holder) { elsewhere(h); h.Label = "worker turn x" }, true, 0},
+		"a dead one, not locked": {func(*sessiondb.Holder) {}, false, 1},
+	} {
+		h := newHouse(t, func(o *Options) { o.Tools, o.Sole = tools(fake{name: "look", readOnly: true}), c.sole })
+		deadTurn(t, h, c.change)
+		if got, err := h.Recover(soon(t)); err != nil || len(got) != c.want {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
 	}
 }
 

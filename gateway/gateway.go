@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -189,6 +190,7 @@ func (g *Gateway) Status() Status {
 			s.Running = append(s.Running, c.turn.picture())
 		}
 	}
+	slices.SortFunc(s.Running, func(a, b RunningTurn) int { return a.Since.Compare(b.Since) })
 	return s
 }
 
