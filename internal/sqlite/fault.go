@@ -12,7 +12,10 @@ import (
 
 // fault is a panic that says something about memory, not about our code: a mapping that lost its file, or
 // SQLite out of memory.
-type fault struct{ cause error }
+type fault struct {
+	cause error
+	addr  uintptr // where, for a mapping; 0 otherwise
+}
 
 func (e *fault) Error() string { return "memory fault inside SQLite: " + e.cause.Error() }
 func (e *fault) Unwrap() error { return e.cause }
@@ -29,13 +32,14 @@ func asFault(recovered any) *fault {
 	if !ok {
 		return nil
 	}
-	if _, mapped := err.(interface{ Addr() uintptr }); mapped {
-		if _, ok := err.(runtime.Error); ok {
-			return &fault{&classified{class: IO, err: err}}
-		}
+	if at, ok := err.(interface {
+		runtime.Error
+		Addr() uintptr
+	}); ok {
+		return &fault{&classified{class: IO, err: err}, at.Addr()}
 	}
 	if _, ok := err.(syscall.Errno); ok || err.Error() == "sqlite3: out of memory" {
-		return &fault{&classified{class: NoSpace, err: err}}
+		return &fault{&classified{class: NoSpace, err: err}, 0}
 	}
 	return nil
 }
@@ -90,16 +94,22 @@ func (l *losses) recent() []time.Time {
 	return slices.DeleteFunc(l.at, func(t time.Time) bool { return time.Since(t) > lostWindow })
 }
 
-// bury ends a connection whose memory faulted. The statements are finalized first, or close answers BUSY; where
+// bury ends a connection whose memory faulted. The statements are finalized first, or close answers BUSY. Where
 // close is refused all the same, the locks on the -shm are dropped by its descriptor, because the mapping keeps
 // the open file description alive and with it the write lock, for every process until this one ends.
+//
+// The -shm itself is left as it is: giving it its length back from here, outside of SQLite's locks, was tried and
+// made peers read an index of zeros and lose rows.
 func (f *File) bury(c *Conn, cause error) {
 	f.forget(c)
 	f.log.Error("database connection lost to a memory fault", "path", f.path, "err", cause)
-	for _, s := range slices.Collect(c.db.Stmts()) {
-		guard(s.Close)
+	if first, ok := errors.AsType[*fault](cause); ok {
+		first.paper()
 	}
-	err := guard(c.db.Close)
+	for _, s := range slices.Collect(c.db.Stmts()) {
+		papered(s.Close)
+	}
+	err := papered(c.db.Close)
 	if err == nil {
 		return
 	}
@@ -109,6 +119,21 @@ func (f *File) bury(c *Conn, cause error) {
 	for _, file := range []interface{ Close() error }{c.wal, c.main} {
 		if file != nil {
 			guard(file.Close)
+		}
+	}
+}
+
+// paperTries bounds the pages that one call may need: an index part has eight.
+const paperTries = 16
+
+// papered runs a step of a burial. Ending an open transaction looks into the index once more and faults again, so
+// each page that is gone is replaced by an empty one, in this connection's view alone.
+func papered(step func() error) error {
+	for try := 1; ; try++ {
+		err := guard(step)
+		f, ok := errors.AsType[*fault](err)
+		if !ok || try == paperTries || f.paper() != nil {
+			return err
 		}
 	}
 }

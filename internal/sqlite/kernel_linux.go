@@ -43,6 +43,20 @@ func (c *Conn) unlockShm() error {
 	return nil
 }
 
+// paper puts an empty private page where a mapping has lost its file. Only this connection's memory changes.
+func (e *fault) paper() error {
+	if e.addr == 0 {
+		return e
+	}
+	size := uintptr(os.Getpagesize())
+	_, _, errno := unix.Syscall6(unix.SYS_MMAP, e.addr&^(size-1), size, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_FIXED|unix.MAP_PRIVATE|unix.MAP_ANON, ^uintptr(0), 0)
+	if errno != 0 {
+		return fmt.Errorf("paper over a lost page: %w", errno)
+	}
+	return nil
+}
+
 // diskFull reports whether the file system of a directory has no blocks or no inodes left to speak of.
 func diskFull(dir string) bool {
 	var st unix.Statfs_t

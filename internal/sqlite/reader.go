@@ -45,7 +45,7 @@ func newReaders(f *File) *readers {
 	return &readers{f: f, slots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1))}
 }
 
-// read runs fn on a reader.
+// read runs fn on a reader, and once more on a fresh one when its memory faulted before a row was handed out.
 func (p *readers) read(ctx context.Context, fn func(*Conn) error) error {
 	select {
 	case p.slots <- struct{}{}:
@@ -53,9 +53,19 @@ func (p *readers) read(ctx context.Context, fn func(*Conn) error) error {
 		return fmt.Errorf("read: %w", context.Cause(ctx))
 	}
 	defer func() { <-p.slots }()
+	handed, err := p.once(ctx, fn)
+	if isFault(err) && !handed {
+		_, err = p.once(ctx, fn)
+	}
+	p.f.noteDamage(err)
+	return p.f.explain(causeOf(ctx, err), "")
+}
+
+// once runs fn on one reader and says whether it got any row.
+func (p *readers) once(ctx context.Context, fn func(*Conn) error) (handed bool, err error) {
 	r, err := p.get()
 	if err != nil {
-		return err
+		return false, err
 	}
 	lost := false
 	defer func() { // also when fn panics: its transaction was ended on the way
@@ -67,8 +77,7 @@ func (p *readers) read(ctx context.Context, fn func(*Conn) error) error {
 	if lost = isFault(err) || isStillOpen(err); lost {
 		p.f.bury(r.conn, err)
 	}
-	p.f.noteDamage(err)
-	return p.f.explain(causeOf(ctx, err), "")
+	return r.conn.handed > 0, err
 }
 
 // serve runs the read, again on the same connection while a warm one meets a hiccup of the disk before the first
