@@ -178,10 +178,17 @@ func TestAPlaceThatIsNoHomeIsOneClearProblem(t *testing.T) {
 }
 
 func TestALockThatIsNoFileIsRefused(t *testing.T) {
+	precious := filepath.Join(t.TempDir(), "precious")
+	write(t, precious, "text")
+	defer func() {
+		if text, _ := os.ReadFile(precious); string(text) != "text" {
+			t.Errorf("a link led the record into another file: %q", text)
+		}
+	}()
 	for name, make := range map[string]func(string) error{
 		"directory": func(p string) error { return os.Mkdir(p, 0o700) },
 		"FIFO":      func(p string) error { return unix.Mkfifo(p, 0o600) },
-		"link":      func(p string) error { return os.Symlink("/dev/null", p) },
+		"link":      func(p string) error { return os.Symlink(precious, p) },
 	} {
 		dir := t.TempDir()
 		if err := make(filepath.Join(dir, lockName)); err != nil {

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"golang.org/x/sys/unix"
 )
 
 // Request is what the caller brings: the flags that were really given, by name ("home", "addr", "log-level",
@@ -89,8 +91,8 @@ func (l *loader) defaults() {
 func (l *loader) file() {
 	l.Path = filepath.Join(l.Home, "config.yaml")
 	text, err := readSmall(l.Path)
-	if errors.Is(err, os.ErrNotExist) {
-		return
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+		return // a home that is no directory is refused by whoever wants to live there
 	}
 	if err != nil {
 		l.refuse(l.Path, "cannot be read", "make it a readable text file or remove it", err)
