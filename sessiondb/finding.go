@@ -19,6 +19,7 @@ type candidate struct {
 // finding collects candidates, one per logical message: a copy that compaction made is not found beside its original.
 type finding struct {
 	want int
+	long int           // how many of list came from the scan of long rows, which come first and out of order
 	best map[int64]int // origin → place in list
 	list []candidate
 }
@@ -31,10 +32,10 @@ func newFinding(q Query) *finding {
 	return f
 }
 
-func (f *finding) full() bool { return len(f.list) >= f.want }
+func (f *finding) full() bool { return len(f.list)-f.long >= f.want }
 
 // room is how many rows the next query should give: some of them will be copies.
-func (f *finding) room() int { return f.want - len(f.list) + 16 }
+func (f *finding) room() int { return f.want - (len(f.list) - f.long) + 16 }
 
 func (f *finding) add(c candidate) {
 	at, known := f.best[c.origin]

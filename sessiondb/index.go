@@ -14,7 +14,11 @@ type index struct {
 	mark, stale string // keys in meta
 	tokenize    string
 	rows        string // which rows belong in it
+	chars       int    // how much of a row
 }
+
+// longBytes is where a row begins to be long; the index messages_long is written with the same number.
+const longBytes = 16384
 
 const (
 	words     = 0 // unicode61: words, phrases, prefixes
@@ -22,15 +26,16 @@ const (
 )
 
 // Tool output is not in the fragments: it is most of the bytes, trigrams cost five times as much as words, and what a
-// command printed is found by its words.
+// command printed is found by its words. Of a long row the beginning is indexed, as much as fits into one step of the
+// indexer: a pasted book would hold the writer for seconds. The rest of it is scanned (see scanLong).
 var indexes = [...]index{
 	words: {
 		table: "messages_fts", view: "messages_fts_rows", mark: "fts_mark", stale: "fts_stale",
-		tokenize: "unicode61 remove_diacritics 2", rows: "1",
+		tokenize: "unicode61 remove_diacritics 2", rows: "1", chars: 65536,
 	},
 	fragments: {
 		table: "messages_tri", view: "messages_tri_rows", mark: "tri_mark", stale: "tri_stale",
-		tokenize: "trigram", rows: "role <> 'tool'",
+		tokenize: "trigram", rows: "role <> 'tool'", chars: longBytes,
 	},
 }
 
@@ -40,11 +45,12 @@ func (ix index) create(tx *sqlite.Tx) error {
 	return tx.Script(fmt.Sprintf(`
 INSERT OR REPLACE INTO meta(k, v) VALUES('%[3]s', 0);
 DELETE FROM meta WHERE k = '%[4]s';
-CREATE VIEW IF NOT EXISTS %[2]s AS SELECT id, content FROM messages WHERE id <= (SELECT v FROM meta WHERE k = '%[3]s') AND %[6]s;
+CREATE VIEW IF NOT EXISTS %[2]s AS SELECT id, substr(content, 1, %[7]d) AS content FROM messages
+ WHERE id <= (SELECT v FROM meta WHERE k = '%[3]s') AND %[6]s;
 CREATE VIRTUAL TABLE %[1]s USING fts5(content, content='%[2]s', content_rowid='id', tokenize='%[5]s');
 INSERT INTO %[1]s(%[1]s, rank) VALUES('automerge', 0);
 INSERT INTO %[1]s(%[1]s, rank) VALUES('crisismerge', 64);
-`, ix.table, ix.view, ix.mark, ix.stale, ix.tokenize, ix.rows))
+`, ix.table, ix.view, ix.mark, ix.stale, ix.tokenize, ix.rows, ix.chars))
 }
 
 // indexError says that an index and not a row is the trouble.

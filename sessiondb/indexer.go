@@ -41,6 +41,9 @@ func (s *Store) RunIndexer(ctx context.Context) error {
 		s.work.taken()
 		err := s.catchUp(ctx)
 		if err == nil {
+			if pause != firstPause {
+				s.log.Info("search index is written again", "path", s.file.Path())
+			}
 			pause = firstPause
 			continue
 		}

@@ -3,6 +3,7 @@ package sessiondb
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -71,6 +72,9 @@ func childAppend() {
 			fmt.Println("ack", token)
 		}
 		s.Release(ctx, l)
+		if turn%4 == 3 { // so that some kills come in the middle of a rebuild
+			s.markStale(ctx, turn/4%2, errors.New("test"))
+		}
 	}
 }
 

@@ -90,11 +90,17 @@ func (m Message) Digest() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
+// maxMessage keeps one row within what a connection's memory can hold several times over.
+const maxMessage = 32 << 20
+
 func (m NewMessage) check(i int) error {
 	switch m.Role {
 	case "system", "user", "assistant", "tool":
 	default:
 		return errInvalid(fmt.Sprintf("message %d", i), "has the role %q; known are system, user, assistant, tool", m.Role)
+	}
+	if size := len(m.Content) + len(m.Wire) + len(m.Reasoning) + len(m.ToolCalls); size > maxMessage {
+		return errInvalid(fmt.Sprintf("message %d", i), "has %d bytes; at most %d are stored", size, maxMessage)
 	}
 	if len(m.ToolCalls) > 0 && !json.Valid(m.ToolCalls) {
 		return errInvalid(fmt.Sprintf("message %d", i), "has tool calls that are not JSON")

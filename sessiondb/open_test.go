@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -100,7 +101,7 @@ func TestFilesThatAreNotOursAreLeftAlone(t *testing.T) {
 			if name != "directory" {
 				before = fingerprint(t, path)
 			}
-			s, err := Open(t.Context(), Options{Path: path})
+			s, err := Open(t.Context(), Options{Path: path, Log: slog.New(slog.DiscardHandler)})
 			if err == nil {
 				s.Close()
 				t.Fatal("it was opened")
@@ -131,7 +132,7 @@ func TestEmptyFileBecomesAStore(t *testing.T) {
 	say(t, s, conversation(t, s), "a")
 	os.WriteFile(path+"2", nil, 0o600)
 	os.WriteFile(path+"2-wal", []byte("rows that were not checkpointed"), 0o600)
-	if s, err := Open(t.Context(), Options{Path: path + "2"}); err == nil {
+	if s, err := Open(t.Context(), Options{Path: path + "2", Log: slog.New(slog.DiscardHandler)}); err == nil {
 		s.Close()
 		t.Error("a zero-length file beside its -wal was taken for a new one")
 	}

@@ -98,6 +98,7 @@ func FuzzQuery(f *testing.F) {
 			t.Error(err)
 		}
 		excerpt(text, e)
+		e.asWords(text)
 		rank([]candidate{{content: text}, {content: "a b"}}, e)
 	})
 }

@@ -2,7 +2,11 @@ package sessiondb
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"gatewayd/internal/sqlite"
 )
@@ -41,20 +45,74 @@ func (s *Store) scanPiece(c *sqlite.Conn, e expr, q Query, low, high int64, foun
 	where, extra := q.visible()
 	like, patterns := e.like()
 	args := append(append([]any{low, high}, extra...), patterns...)
-	for r, err := range c.Query(`SELECT `+candidateColumns+`, m.content FROM messages m WHERE m.id > ? AND m.id <= ?`+where+` AND (`+like+`) ORDER BY m.id `+q.direction(), args...) {
+	sql := `SELECT ` + candidateColumns + `, m.content FROM messages m WHERE m.id > ? AND m.id <= ?` + where + ` AND (` + like + `) ORDER BY m.id ` + q.direction()
+	for r, err := range c.Query(sql, args...) {
 		if err != nil {
 			return err
 		}
-		one := scanCandidate(r)
-		if one.content = r.Text(3); q.Sort != Relevance {
-			one.snippet, one.content = excerpt(one.content, e), ""
-		}
-		if found.add(one); found.full() {
+		if found.add(scanned(r, e, q)); found.full() {
 			return nil
 		}
 	}
 	return nil
 }
+
+func scanned(r *sqlite.Row, e expr, q Query) candidate {
+	one := scanCandidate(r)
+	if one.content = r.Text(3); q.Sort != Relevance {
+		one.snippet, one.content = excerpt(one.content, e), ""
+	}
+	return one
+}
+
+// scanLong looks through the rows of which an index holds only the beginning. They are few, and an index leads to them.
+func (s *Store) scanLong(c *sqlite.Conn, ix index, e expr, q Query, found *finding) error {
+	where, extra := q.visible()
+	like, patterns := e.like()
+	args := append(append(append([]any{ix.chars}, extra...), patterns...), found.want)
+	sql := fmt.Sprintf(`SELECT %s, m.content FROM messages m INDEXED BY messages_long WHERE octet_length(m.content) > %d
+ AND octet_length(m.content) > ? AND %s %s AND (%s) ORDER BY m.id %s LIMIT ?`, candidateColumns, longBytes, ix.rows, where, like, q.direction())
+	for r, err := range c.Query(sql, args...) {
+		if err != nil {
+			return err
+		}
+		if ix.table != indexes[words].table || e.asWords(r.Text(3)) {
+			found.add(scanned(r, e, q))
+		}
+	}
+	found.long = len(found.list)
+	return nil
+}
+
+// asWords says whether a row that a scan found has the terms as words of their own, as the word index would: a search
+// for "eed" must not stop at a long row with "needle".
+func (e expr) asWords(text string) bool {
+	text = lowerASCII(text)
+	return slices.ContainsFunc(e, func(c clause) bool {
+		return !slices.ContainsFunc(c.must, func(t term) bool { return !hasWord(text, t) })
+	})
+}
+
+// hasWord looks for an occurrence of t between characters that are no part of a word.
+func hasWord(text string, t term) bool {
+	want := lowerASCII(t.text)
+	for from := 0; ; {
+		at := strings.Index(text[from:], want)
+		if at < 0 {
+			return false
+		}
+		begin, end := from+at, from+at+len(want)
+		before, _ := utf8.DecodeLastRuneInString(text[:begin])
+		after, _ := utf8.DecodeRuneInString(text[end:])
+		if !inWord(before) && (t.prefix || !inWord(after)) {
+			return true
+		}
+		_, size := utf8.DecodeRuneInString(text[begin:])
+		from = begin + size
+	}
+}
+
+func inWord(r rune) bool { return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsNumber(r)) }
 
 // like writes the expression for a scan: a term is found anywhere, ASCII letters in either case.
 func (e expr) like() (sql string, patterns []any) {

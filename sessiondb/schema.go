@@ -9,7 +9,8 @@ const applicationID = 0x67777364
 // schemaTables is version 1. STRICT keeps a foreign writer from planting text where a time belongs.
 //
 // messages has two indexes only: each one costs a page of WAL per appended row. messages_by_session gives the live
-// rows of a session in id order, its folded rows the same way, and counts without touching the table.
+// rows of a session in id order, its folded rows the same way, and counts without touching the table. (messages_long
+// holds the few rows that a search index takes the beginning of; the others do not touch it.)
 const schemaTables = `
 CREATE TABLE prompts(
   hash       TEXT PRIMARY KEY NOT NULL,
@@ -63,6 +64,7 @@ CREATE TABLE messages(
   CHECK(NOT (active = 1 AND compacted = 1))
 ) STRICT;
 CREATE INDEX messages_by_session ON messages(session_id, active, compacted);
+CREATE INDEX messages_long ON messages(session_id) WHERE octet_length(content) > 16384;
 
 CREATE TABLE usage(
   session_id  TEXT NOT NULL REFERENCES sessions(id) ON DELETE CASCADE,

@@ -121,6 +121,9 @@ func (s *Store) searchOnce(ctx context.Context, ix int, e expr, q Query) (hits [
 	found := newFinding(q)
 	far, mark, edits := false, int64(0), s.edits.Load() // before the snapshot: at worst the tail index is made new once too often
 	err = s.file.Read(ctx, func(c *sqlite.Conn) error {
+		if err := s.scanLong(c, indexes[ix], e, q, found); err != nil {
+			return err
+		}
 		var rows int
 		if mark, rows, err = indexes[ix].behind(c, maxTail+1); err != nil {
 			return err

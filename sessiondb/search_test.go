@@ -176,3 +176,32 @@ func TestScanEscapesWildcards(t *testing.T) {
 		equal(t, text, search(t, s, Query{Text: text}), []string{want})
 	}
 }
+
+// Of a long row the indexes hold the beginning; the end is found all the same, at the row's place among the others.
+func TestLongRowsAreFoundToTheirEnd(t *testing.T) {
+	s, _ := testStore(t)
+	l := conversation(t, s)
+	long := strings.Repeat("filler ", 20000)
+	say(t, s, l, "needle early", long+"needle end", strings.Repeat("x ", 15000)+"needle middle", long, "needle late")
+	for _, when := range []string{"above the mark", "indexed"} {
+		for _, text := range []string{"needle", "eedle"} {
+			got := search(t, s, Query{Text: text})
+			words := make([]string, len(got))
+			for i, one := range got {
+				words[i] = one[strings.LastIndex(one, " ")+1:]
+			}
+			equal(t, when+": "+text, words, []string{"late", "middle", "end", "early"})
+			equal(t, when+": newest "+text, len(search(t, s, Query{Text: text, Limit: 1})), 1)
+			if hit := search(t, s, Query{Text: text, Limit: 1})[0]; !strings.HasSuffix(hit, " late") {
+				t.Errorf("%s: the newest is %q", when, hit)
+			}
+		}
+		if err := s.WaitIndexed(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	checkIndexes(t, s)
+	if _, err := s.Append(t.Context(), l, []NewMessage{{Role: "user", Content: strings.Repeat("x", maxMessage+1)}}); err == nil {
+		t.Error("a row without bound was taken")
+	}
+}

@@ -88,7 +88,7 @@ func (p *tailPart) follow(c *sqlite.Conn, tx *sqlite.Tx, ix index, mark, edits i
 		}
 		p.low, p.high = mark, max(p.high, mark)
 	}
-	for r, err := range c.Query(`SELECT id, content FROM messages WHERE id > ? AND `+ix.rows+` ORDER BY id`, p.high) {
+	for r, err := range c.Query(`SELECT id, substr(content, 1, ?) FROM messages WHERE id > ? AND `+ix.rows+` ORDER BY id`, ix.chars, p.high) {
 		if err != nil {
 			return err
 		}
