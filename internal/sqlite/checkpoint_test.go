@@ -42,6 +42,7 @@ func fill(rows int) Op {
 }
 
 func TestTheWriterKeepsTheWALShortByItself(t *testing.T) {
+	t.Parallel()
 	f := mustOpen(t, testOptions(t))
 	var wg sync.WaitGroup
 	for range 8 {
@@ -84,6 +85,7 @@ func TestTheRestIsCheckpointedWhenNothingHappens(t *testing.T) {
 }
 
 func TestALongReaderIsWaitedForOnlyPastItsLimit(t *testing.T) {
+	t.Parallel()
 	o := testOptions(t)
 	modes := map[sqlite3.CheckpointMode]int{} // the writer's goroutine alone touches it
 	o.seams.checkpoint = func(mode sqlite3.CheckpointMode) { modes[mode]++ }

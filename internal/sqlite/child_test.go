@@ -90,6 +90,7 @@ func spawn(t *testing.T, path, mode string, rounds, procs int) []string {
 }
 
 func TestAKilledWriterKeepsEveryAcknowledgedRow(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"wal", "delete"} {
 		t.Run(mode, func(t *testing.T) {
 			o := testOptions(t)

@@ -133,6 +133,10 @@ func (f *File) Write(ctx context.Context, op Op) error {
 	return f.writer.submit(ctx, &request{op: op, deadline: f.deadline(ctx, op.Patience)})
 }
 
+// Waiting gives the number of requests that wait for the writer. Background work asks it to know when to step
+// aside.
+func (f *File) Waiting() int { return len(f.writer.queue) }
+
 // Read runs fn in one read transaction: everything it reads is of one moment. It may be run again from the start
 // when the disk fails before the first row was handed out. fn must not call Read or Write of the same File.
 func (f *File) Read(ctx context.Context, fn func(*Conn) error) error {

@@ -84,6 +84,7 @@ func deletedFiles(t testing.TB, dir string) []string {
 }
 
 func TestTwentyOpenersOfOneNewFileSeeNoErrorAndDeleteNothing(t *testing.T) {
+	t.Parallel()
 	for round := range 5 {
 		o := testOptions(t)
 		o.Path = filepath.Join(t.TempDir(), "fresh.db")
@@ -124,6 +125,7 @@ func TestTwentyOpenersOfOneNewFileSeeNoErrorAndDeleteNothing(t *testing.T) {
 }
 
 func TestForeignWritersAndOursLoseNothing(t *testing.T) {
+	t.Parallel()
 	tool := cli(t)
 	for _, mode := range []string{"wal", "delete"} {
 		t.Run(mode, func(t *testing.T) {

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -17,6 +18,7 @@ func TestMain(m *testing.M) {
 	if childMain() {
 		return
 	}
+	flag.Set("rapid.checks", "40") // each one syncs the disk some dozens of times; the command line overrides it
 	goleak.VerifyTestMain(m)
 }
 

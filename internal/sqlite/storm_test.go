@@ -12,13 +12,14 @@ import (
 // Somebody truncates the -shm again and again under readers and writers. Every connection may be lost at any
 // moment; the process, and what was acknowledged, may not.
 func TestAStormOfTruncationsCostsNoAcknowledgedRow(t *testing.T) {
+	t.Parallel()
 	f := mustOpen(t, testOptions(t))
 	var acked, refused atomic.Int64
 	var stop atomic.Bool
 	var work, weather sync.WaitGroup
 	for w := range 4 {
 		work.Go(func() {
-			for i := range 150 {
+			for i := range 90 {
 				if err := f.Write(context.Background(), insert(fmt.Sprint(w, "-", i))); err != nil {
 					refused.Add(1)
 				} else {
@@ -29,7 +30,7 @@ func TestAStormOfTruncationsCostsNoAcknowledgedRow(t *testing.T) {
 	}
 	for range 2 {
 		work.Go(func() {
-			for range 150 {
+			for range 90 {
 				f.Read(context.Background(), func(c *Conn) error {
 					_, err := c.Row("SELECT count(*) FROM rows", nil, new(int))
 					return err
