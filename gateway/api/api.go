@@ -1,0 +1,218 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"gatewayd/gateway"
+	"gatewayd/gateway/provider"
+	"gatewayd/kanban"
+	"gatewayd/sessiondb"
+)
+
+// Defaults of Options.
+const (
+	DefaultMaxBody   = 10 << 20         // a long conversation with pasted logs; more is a mistake
+	DefaultKeepAlive = 15 * time.Second // below the 30 to 60 s after which proxies give up on a silent connection
+	DefaultOpenAfter = time.Second      // a stream's headers wait so long for a refusal that deserves a status of its own
+	DefaultPatience  = 60 * time.Second // how long one write to a client that does not read may take
+)
+
+// Chat is the conversations: gateway.Gateway.
+type Chat interface {
+	Say(ctx context.Context, say gateway.Say, sink func(gateway.Event)) (gateway.Result, error)
+	Status() gateway.Status
+}
+
+// Sessions reads what was said: sessiondb.Store.
+type Sessions interface {
+	Session(ctx context.Context, id string) (sessiondb.Session, error)
+	Sessions(ctx context.Context, filter sessiondb.ListFilter) ([]sessiondb.Session, error)
+	Messages(ctx context.Context, session string, filter sessiondb.MessageFilter) ([]sessiondb.Message, error)
+	Search(ctx context.Context, query sessiondb.Query) ([]sessiondb.Hit, error)
+}
+
+// Boards is the directory of boards. Create makes the board and its file. Acquire lends a board's open file; release gives it back.
+type Boards interface {
+	Boards() ([]kanban.Info, error)
+	Current() kanban.Slug
+	Lookup(slug kanban.Slug) (kanban.Info, error)
+	Create(ctx context.Context, slug kanban.Slug, meta kanban.Meta) (kanban.Info, error)
+	Acquire(ctx context.Context, slug kanban.Slug) (board Board, release func(), err error)
+}
+
+// Board is one board's cards: kanban.Board.
+type Board interface {
+	Create(ctx context.Context, card kanban.NewTask) (kanban.Task, error)
+	Show(ctx context.Context, id string) (kanban.Detail, error)
+	List(ctx context.Context, filter kanban.Filter) ([]kanban.Task, error)
+	Stats(ctx context.Context) (kanban.Stats, error)
+}
+
+// Dispatch is told of new cards and explains why one does not run. Why's answer is sent as it is.
+type Dispatch interface {
+	Wake(board kanban.Slug)
+	Why(ctx context.Context, board kanban.Slug, task string) (any, error)
+}
+
+// Check is one line of /health/detailed. Status is ok, off, degraded or failed; Reason says why it is not ok.
+type Check struct {
+	Name   string     `json:"name"`
+	Status string     `json:"status"`
+	Reason string     `json:"reason,omitempty"`
+	Since  *time.Time `json:"since,omitempty"`
+}
+
+// Options configure the handler. Chat, Sessions and Key are needed; without a key every request that needs one is refused. Boards and
+// Dispatch may be nil: their routes then answer that they are off.
+type Options struct {
+	Chat     Chat
+	Sessions Sessions
+	Boards   Boards
+	Dispatch Dispatch
+
+	Model  func() provider.Description   // nil: unknown
+	Checks func(context.Context) []Check // nil: none
+	Status func(context.Context) any     // body of /api/status; nil: conversations only
+
+	Key            string
+	Addr           string   // HOST:PORT that is bound; decides which Host headers are ours
+	AllowedHosts   []string // further host names
+	AllowedOrigins []string // browser origins like https://chat.example
+	MaxBody        int64    // bytes
+	MaxTurns       int      // turns that may be asked for over this API at once; 0 is no limit
+	ShowReasoning  bool     // stream the model's reasoning as reasoning_content
+	SystemPrompt   string   // what a client's system message is added to; empty: gateway.DefaultSystemPrompt
+
+	KeepAlive, OpenAfter, Patience time.Duration
+
+	PID     int
+	Version string
+	Started time.Time
+	Metrics *prometheus.Registry // nil: /metrics answers that it is off
+	Log     *slog.Logger         // nil: discarded
+}
+
+type server struct {
+	Options
+	key     [keySize]byte
+	origins *originGate
+	turns   chan struct{} // a place for each turn; nil without a limit
+	metrics *metrics
+}
+
+// New builds the handler. It starts nothing and keeps no state but the number of turns under way.
+func New(opts Options) http.Handler {
+	s := &server{Options: opts.withDefaults()}
+	s.key = keyHash(s.Key)
+	s.origins = newOriginGate(s.Addr, s.AllowedHosts, s.AllowedOrigins)
+	s.metrics = newMetrics(s.Metrics)
+	if s.MaxTurns > 0 {
+		s.turns = make(chan struct{}, s.MaxTurns)
+	}
+	r := chi.NewRouter()
+	r.Use(s.observe, s.guard, secureHeaders, s.origins.check)
+	r.NotFound(func(w http.ResponseWriter, r *http.Request) { s.fail(w, r, errNoRoute(r)) })
+	r.MethodNotAllowed(s.notAllowed(r))
+	for _, path := range []string{"/health", "/v1/health"} {
+		r.Get(path, s.health)
+		r.Head(path, s.health)
+	}
+	r.Group(func(r chi.Router) {
+		r.Use(s.authenticate)
+		s.routes(r)
+	})
+	return r
+}
+
+// routes are those behind the key.
+func (s *server) routes(r chi.Router) {
+	r.Get("/health/detailed", s.handle(s.healthDetailed))
+	r.Get("/metrics", s.exposition())
+	r.Get("/v1/models", s.handle(s.models))
+	r.Get("/v1/models/{model}", s.handle(s.model))
+	r.Post("/v1/chat/completions", s.chat)
+
+	r.Get("/api/status", s.handle(s.status))
+	r.Get("/api/sessions", s.handle(s.listSessions))
+	r.Get("/api/sessions/{session}", s.handle(s.showSession))
+	r.Get("/api/sessions/{session}/messages", s.handle(s.listMessages))
+	r.Get("/api/search", s.handle(s.search))
+
+	r.Get("/api/boards", s.handle(s.listBoards))
+	r.Post("/api/boards", s.handle(s.createBoard))
+	r.Get("/api/boards/{board}", s.handle(s.showBoard))
+	r.Get("/api/boards/{board}/tasks", s.handle(s.listTasks))
+	r.Post("/api/boards/{board}/tasks", s.handle(s.createTask))
+	r.Get("/api/boards/{board}/tasks/{task}", s.handle(s.showTask))
+	r.Get("/api/boards/{board}/tasks/{task}/why", s.handle(s.why))
+}
+
+func (o Options) withDefaults() Options {
+	if o.MaxBody <= 0 {
+		o.MaxBody = DefaultMaxBody
+	}
+	if o.SystemPrompt == "" {
+		o.SystemPrompt = gateway.DefaultSystemPrompt
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Started.IsZero() {
+		o.Started = time.Now()
+	}
+	for _, d := range []struct {
+		value    *time.Duration
+		fallback time.Duration
+	}{{&o.KeepAlive, DefaultKeepAlive}, {&o.OpenAfter, DefaultOpenAfter}, {&o.Patience, DefaultPatience}} {
+		if *d.value <= 0 {
+			*d.value = d.fallback
+		}
+	}
+	return o
+}
+
+// answer is what a plain route gives: a value for the body and its status.
+type answer struct {
+	status int
+	body   any
+}
+
+func ok(body any) (answer, error) { return answer{http.StatusOK, body}, nil }
+
+// handle turns a function of a request into a handler.
+func (s *server) handle(f func(*http.Request) (answer, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		a, err := f(r)
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		writeJSON(w, a.status, a.body)
+	}
+}
+
+func (s *server) exposition() http.HandlerFunc {
+	if s.Metrics == nil {
+		return func(w http.ResponseWriter, r *http.Request) { s.fail(w, r, errOff("metrics")) }
+	}
+	return promhttp.HandlerFor(s.Metrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}).ServeHTTP
+}
+
+// notAllowed answers 405 with the methods that the path has.
+func (s *server) notAllowed(routes chi.Routes) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
+			if routes.Match(chi.NewRouteContext(), method, r.URL.Path) {
+				w.Header().Add("Allow", method)
+			}
+		}
+		s.fail(w, r, errMethod(r))
+	}
+}

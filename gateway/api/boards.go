@@ -1,0 +1,127 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/go-chi/chi/v5"
+
+	"gatewayd/kanban"
+)
+
+// slug reads the board of the path by the one rule for names.
+func (s *server) slug(r *http.Request) (kanban.Slug, error) {
+	if s.Boards == nil {
+		return "", errOff("the board directory")
+	}
+	return kanban.ParseSlug(chi.URLParam(r, "board"))
+}
+
+// onBoard runs f with a board's open file.
+func (s *server) onBoard(r *http.Request, f func(kanban.Slug, Board) (answer, error)) (answer, error) {
+	slug, err := s.slug(r)
+	if err != nil {
+		return answer{}, err
+	}
+	if _, err := s.Boards.Lookup(slug); err != nil {
+		return answer{}, err
+	}
+	board, release, err := s.Boards.Acquire(r.Context(), slug)
+	if err != nil {
+		return answer{}, err
+	}
+	defer release()
+	return f(slug, board)
+}
+
+func (s *server) listBoards(*http.Request) (answer, error) {
+	if s.Boards == nil {
+		return answer{}, errOff("the board directory")
+	}
+	list, err := s.Boards.Boards()
+	if err != nil {
+		return answer{}, err
+	}
+	return ok(map[string]any{"object": "list", "boards": listOf(list), "current": s.Boards.Current()})
+}
+
+// createBoard answers POST /api/boards with 201. Its name is the slug's when none is given.
+func (s *server) createBoard(r *http.Request) (answer, error) {
+	if s.Boards == nil {
+		return answer{}, errOff("the board directory")
+	}
+	o, err := s.jsonBody(r)
+	if err != nil {
+		return answer{}, err
+	}
+	var name string
+	var meta kanban.Meta
+	for _, step := range []func() error{
+		func() error { return take(o, "slug", &name) },
+		func() error { return take(o, "name", &meta.Name) },
+		func() error { return take(o, "description", &meta.Description) },
+		func() error { return take(o, "icon", &meta.Icon) },
+		func() error { return take(o, "color", &meta.Color) },
+		func() error { return take(o, "default_workdir", &meta.DefaultWorkdir) },
+		func() error { return take(o, "project_id", &meta.ProjectID) },
+	} {
+		if err := step(); err != nil {
+			return answer{}, err
+		}
+	}
+	if name == "" {
+		return answer{}, errField("slug", "is missing; it names the board")
+	}
+	slug, err := kanban.ParseSlug(name)
+	if err != nil {
+		return answer{}, err
+	}
+	info, err := s.Boards.Create(r.Context(), slug, meta)
+	if err != nil {
+		return answer{}, err
+	}
+	s.wake(slug)
+	return answer{http.StatusCreated, map[string]any{"board": info}}, nil
+}
+
+// showBoard answers GET /api/boards/{board}: what it is, and how many cards it has. A board whose file is missing or cannot be read is
+// shown all the same, with the reason.
+func (s *server) showBoard(r *http.Request) (answer, error) {
+	slug, err := s.slug(r)
+	if err != nil {
+		return answer{}, err
+	}
+	info, err := s.Boards.Lookup(slug)
+	if err != nil {
+		return answer{}, err
+	}
+	body := map[string]any{"board": info, "stats": nil}
+	if !info.HasFile {
+		return ok(body)
+	}
+	_, err = s.onBoard(r, func(_ kanban.Slug, board Board) (answer, error) {
+		stats, err := board.Stats(r.Context())
+		if err == nil {
+			body["stats"] = stats
+		}
+		return answer{}, err
+	})
+	if err != nil {
+		body["trouble"] = asRefusal(err).message
+	}
+	return ok(body)
+}
+
+func (s *server) wake(slug kanban.Slug) {
+	if s.Dispatch != nil {
+		s.Dispatch.Wake(slug)
+	}
+}
+
+// jsonBody reads a request's body as an object.
+func (s *server) jsonBody(r *http.Request) (object, error) {
+	body, err := s.readBody(r)
+	if err != nil {
+		return object{}, err
+	}
+	return parseObject(body)
+}

@@ -1,0 +1,157 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+)
+
+// readBody takes a whole JSON body within the bound. A length that is announced is refused before a byte is read.
+func (s *server) readBody(r *http.Request) ([]byte, error) {
+	if err := checkContentType(r.Header); err != nil {
+		return nil, err
+	}
+	if r.ContentLength > s.MaxBody {
+		return nil, errTooLarge(s.MaxBody)
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, s.MaxBody))
+	if err != nil {
+		if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return nil, errTooLarge(tooLarge.Limit)
+		}
+		return nil, &refusal{status: http.StatusBadRequest, code: "body_unreadable", message: "the body ended before its announced length", cause: err}
+	}
+	if !utf8.Valid(body) {
+		return nil, &refusal{status: http.StatusBadRequest, code: "invalid_encoding", message: "the body is not UTF-8"}
+	}
+	return body, nil
+}
+
+// checkContentType wants JSON. A form's type is what a web page can send without asking, and what curl sends when nobody told it.
+func checkContentType(h http.Header) error {
+	unsupported := func(format string, args ...any) error {
+		return &refusal{status: http.StatusUnsupportedMediaType, code: "unsupported_media_type", message: fmt.Sprintf(format, args...) + "; send `Content-Type: application/json`"}
+	}
+	if encoding := h.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return unsupported("the Content-Encoding %.50q is not read here", encoding)
+	}
+	given := h.Get("Content-Type")
+	if given == "" {
+		return nil
+	}
+	kind, params, err := mime.ParseMediaType(given)
+	if err != nil || kind != "application/json" && !strings.HasSuffix(kind, "+json") {
+		return unsupported("the Content-Type %.100q is no JSON", given)
+	}
+	if charset := params["charset"]; charset != "" && !strings.EqualFold(charset, "utf-8") {
+		return unsupported("the charset %.50q is not read here", charset)
+	}
+	return nil
+}
+
+// object is a JSON object whose fields are read one by one, so that a wrong type is told with the field's name. Unknown fields are
+// nobody's business: clients send many.
+type object struct {
+	path   string
+	fields map[string]json.RawMessage
+}
+
+// parseObject reads a body that must be one object and nothing after it.
+func parseObject(body []byte) (object, error) {
+	if len(bytes.TrimSpace(body)) == 0 {
+		return object{}, &refusal{status: http.StatusBadRequest, code: "invalid_json", message: "the body is empty; a JSON object is wanted"}
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(body, &fields); err != nil {
+		message := "the body is no JSON object"
+		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+			message = fmt.Sprintf("the body is no JSON: %v (at byte %d)", syntax, syntax.Offset)
+		}
+		return object{}, &refusal{status: http.StatusBadRequest, code: "invalid_json", message: message}
+	}
+	if fields == nil {
+		return object{}, &refusal{status: http.StatusBadRequest, code: "invalid_json", message: "the body is null; a JSON object is wanted"}
+	}
+	return object{fields: fields}, nil
+}
+
+func (o object) name(field string) string {
+	if o.path == "" {
+		return field
+	}
+	return o.path + "." + field
+}
+
+func (o object) has(field string) bool {
+	raw, there := o.fields[field]
+	return there && string(raw) != "null"
+}
+
+// take reads a field into dst. A missing field and null leave it alone.
+func take[T any](o object, field string, dst *T) error {
+	if !o.has(field) {
+		return nil
+	}
+	var value T
+	if err := json.Unmarshal(o.fields[field], &value); err != nil {
+		return errType(o.name(field), want(value), o.fields[field])
+	}
+	*dst = value
+	return nil
+}
+
+// sub reads a field that is an object.
+func (o object) sub(field string) (object, error) {
+	inner := object{path: o.name(field)}
+	err := take(o, field, &inner.fields)
+	return inner, err
+}
+
+func errType(param, wanted string, raw json.RawMessage) *refusal {
+	e := errField(param, "must be %s, not %s", wanted, jsonKind(raw))
+	e.code = "invalid_type"
+	return e
+}
+
+// want names a Go type as a JSON writer knows it.
+func want(value any) string {
+	switch value.(type) {
+	case string, *string:
+		return "a string"
+	case bool, *bool:
+		return "true or false"
+	case int, int64, *int64:
+		return "a whole number"
+	case []string:
+		return "a list of strings"
+	case []json.RawMessage:
+		return "a list"
+	}
+	return "an object"
+}
+
+func jsonKind(raw json.RawMessage) string {
+	text := strings.TrimSpace(string(raw))
+	if text == "" {
+		return "nothing"
+	}
+	switch text[0] {
+	case '{':
+		return "an object"
+	case '[':
+		return "a list"
+	case '"':
+		return "a string"
+	case 't', 'f':
+		return "true or false"
+	case 'n':
+		return "null"
+	}
+	return "the number " + fmt.Sprintf("%.40s", text)
+}

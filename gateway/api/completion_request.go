@@ -1,0 +1,185 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"gatewayd/gateway/provider"
+)
+
+const maxParts = 1000
+
+// completion is a chat request as far as it is ours: the last user message is what is said, the ones before it are the history as the
+// client tells it, system messages are one text.
+type completion struct {
+	Model        string
+	System       string
+	History      []provider.Message
+	Text         string
+	Stream       bool
+	IncludeUsage bool
+}
+
+// parseCompletion reads a body. It is pure; each error names the field.
+func parseCompletion(body []byte) (completion, error) {
+	o, err := parseObject(body)
+	if err != nil {
+		return completion{}, err
+	}
+	var c completion
+	n := int64(1)
+	options, err := o.sub("stream_options")
+	for _, step := range []func() error{
+		func() error { return err },
+		func() error { return take(o, "model", &c.Model) },
+		func() error { return take(o, "stream", &c.Stream) },
+		func() error { return take(options, "include_usage", &c.IncludeUsage) },
+		func() error { return take(o, "n", &n) },
+		func() error { return c.takeMessages(o) },
+	} {
+		if err := step(); err != nil {
+			return completion{}, err
+		}
+	}
+	if n != 1 {
+		return completion{}, errField("n", "must be 1; there is one answer to a message")
+	}
+	return c, nil
+}
+
+func (c *completion) takeMessages(o object) error {
+	var list []json.RawMessage
+	if err := take(o, "messages", &list); err != nil {
+		return err
+	}
+	var system []string
+	for i, raw := range list {
+		message, err := parseMessage(fmt.Sprintf("messages[%d]", i), raw)
+		if err != nil {
+			return err
+		}
+		if message.Role == "system" {
+			system = append(system, message.Content)
+			continue
+		}
+		c.History = append(c.History, message)
+	}
+	c.System = strings.TrimSpace(strings.Join(system, "\n\n"))
+	last := len(c.History) - 1
+	if last < 0 || c.History[last].Role != "user" {
+		return errField("messages", "the last message must be the user's; it is what is answered")
+	}
+	c.Text, c.History = c.History[last].Content, c.History[:last]
+	if strings.TrimSpace(c.Text) == "" {
+		return errField("messages", "the last message is empty")
+	}
+	return nil
+}
+
+// parseMessage reads one message. Roles that mean the same become one.
+func parseMessage(path string, raw json.RawMessage) (provider.Message, error) {
+	o := object{path: path}
+	if json.Unmarshal(raw, &o.fields) != nil || o.fields == nil {
+		return provider.Message{}, errType(path, "an object", raw)
+	}
+	var m provider.Message
+	for _, step := range []func() error{
+		func() error { return take(o, "role", &m.Role) },
+		func() error { return take(o, "tool_call_id", &m.ToolCallID) },
+		func() error { return take(o, "name", &m.Name) },
+		func() error { return takeContent(o, &m.Content) },
+	} {
+		if err := step(); err != nil {
+			return m, err
+		}
+	}
+	switch m.Role {
+	case "developer":
+		m.Role = "system"
+	case "function":
+		m.Role = "tool"
+	case "assistant":
+		return m, takeCalls(o, &m.ToolCalls)
+	case "system", "user", "tool":
+	default:
+		return m, errField(o.name("role"), "must be system, developer, user, assistant or tool, not %.50q", m.Role)
+	}
+	return m, nil
+}
+
+// takeContent reads a string or a list of text parts. Nothing is dropped in silence: a part that cannot be read is an error.
+func takeContent(o object, content *string) error {
+	raw := o.fields["content"]
+	if !o.has("content") || jsonKind(raw) == "a string" {
+		return take(o, "content", content)
+	}
+	var parts []json.RawMessage
+	if json.Unmarshal(raw, &parts) != nil {
+		return errType(o.name("content"), "a string or a list of parts", raw)
+	}
+	if len(parts) > maxParts {
+		return errField(o.name("content"), "has %d parts; %d is the most", len(parts), maxParts)
+	}
+	texts := make([]string, len(parts))
+	for i, raw := range parts {
+		part := object{path: fmt.Sprintf("%s[%d]", o.name("content"), i)}
+		if json.Unmarshal(raw, &part.fields) != nil || part.fields == nil {
+			return errType(part.path, "an object", raw)
+		}
+		var kind string
+		if err := take(part, "type", &kind); err != nil {
+			return err
+		}
+		if kind != "text" && kind != "input_text" && kind != "output_text" {
+			e := errField(part.name("type"), "only text is read here, not %.50q", kind)
+			e.code = "unsupported_content_type"
+			return e
+		}
+		if !part.has("text") {
+			return errField(part.name("text"), "is missing")
+		}
+		if err := take(part, "text", &texts[i]); err != nil {
+			return err
+		}
+	}
+	*content = strings.Join(texts, "\n")
+	return nil
+}
+
+// takeCalls reads the tool calls of an assistant message in the client's history.
+func takeCalls(o object, calls *[]provider.ToolCall) error {
+	var list []json.RawMessage
+	if err := take(o, "tool_calls", &list); err != nil {
+		return err
+	}
+	for i, raw := range list {
+		call := object{path: fmt.Sprintf("%s[%d]", o.name("tool_calls"), i)}
+		if json.Unmarshal(raw, &call.fields) != nil || call.fields == nil {
+			return errType(call.path, "an object", raw)
+		}
+		var c provider.ToolCall
+		function, err := call.sub("function")
+		for _, step := range []func() error{
+			func() error { return err },
+			func() error { return take(call, "id", &c.ID) },
+			func() error { return take(function, "name", &c.Name) },
+			func() error { return take(function, "arguments", &c.Arguments) },
+		} {
+			if err := step(); err != nil {
+				return err
+			}
+		}
+		*calls = append(*calls, c)
+	}
+	return nil
+}
+
+// errTurns is the answer when all places are taken.
+func errTurns(most int) *refusal {
+	return &refusal{
+		status: http.StatusTooManyRequests, code: "too_many_turns", retryAfter: retryTurns,
+		message: fmt.Sprintf("%d turns run already (api.max_concurrent_turns); the message was not stored", most),
+	}
+}
