@@ -41,18 +41,18 @@ func (f *File) settings(r role) []setting {
 		{"foreign_keys", 1},
 		{"trusted_schema", 0},
 		{"recursive_triggers", 0},
-		{"secure_delete", flag(f.opts.SecureDelete)},
-		{"cell_size_check", flag(f.opts.CellSizeCheck)},
+		{"secure_delete", oneIf(f.opts.SecureDelete)},
+		{"cell_size_check", oneIf(f.opts.CellSizeCheck)},
 		{"wal_autocheckpoint", int64(f.opts.AutoCheckpoint)},
 		{"journal_size_limit", limit},
 		{"cache_size", -2000},
 		{"mmap_size", 0}, // a mapped main file would fault when a stranger truncates it
 		{"temp_store", 0},
-		{"query_only", flag(r != roleWriter)},
+		{"query_only", oneIf(r != roleWriter)},
 	}
 }
 
-func flag(on bool) int64 {
+func oneIf(on bool) int64 {
 	if on {
 		return 1
 	}
