@@ -73,6 +73,9 @@ func (d *Dispatcher) visit(ctx context.Context, b *board, p *pass) {
 
 // enter decides whether the board needs a look, and opens and locks it.
 func (d *Dispatcher) enter(ctx context.Context, b *board, p *pass) bool {
+	if b.trouble != nil && p.now.Before(b.due) {
+		return false
+	}
 	if b.bad != nil || b.handle == nil {
 		if !d.admit(ctx, b, p) {
 			return false
@@ -104,9 +107,6 @@ func (d *Dispatcher) enter(ctx context.Context, b *board, p *pass) bool {
 
 // admit is the fingerprint gate and the open. While a damaged file is unchanged, nothing opens it.
 func (d *Dispatcher) admit(ctx context.Context, b *board, p *pass) bool {
-	if b.trouble != nil && p.now.Before(b.due) && !p.full {
-		return false
-	}
 	if _, err := os.Stat(b.path); errors.Is(err, os.ErrNotExist) && b.bad == nil {
 		return false // a board that has no file yet has no cards
 	}

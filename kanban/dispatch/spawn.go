@@ -51,6 +51,9 @@ func (d *Dispatcher) spawn(ctx context.Context, p *pass) {
 					progress = true
 					break
 				}
+				if q.b.trouble != nil || q.b.bad != nil {
+					q.ready = nil // what its other cards would meet as well
+				}
 			}
 		}
 	}
@@ -80,7 +83,9 @@ func (d *Dispatcher) queues(p *pass) []*queue {
 }
 
 // consider starts a card, or records why not.
-func (d *Dispatcher) consider(ctx context.Context, b *board, c Candidate, s *Situation, p *pass) bool {
+func (d *Dispatcher) consider(life context.Context, b *board, c Candidate, s *Situation, p *pass) bool {
+	ctx, cancel := context.WithTimeout(life, boardPatience)
+	defer cancel()
 	d.fill(s, c)
 	holds := Gates(c, *s)
 	if g := Guard(c.History, s.Limits, p.now); g.Block != "" {
@@ -98,7 +103,7 @@ func (d *Dispatcher) consider(ctx context.Context, b *board, c Candidate, s *Sit
 		return false
 	}
 	lane, _ := s.lane(c)
-	started, err := d.start(ctx, b, c, lane, p)
+	started, err := d.start(ctx, life, b, c, lane, p)
 	if err != nil {
 		d.failed(b, p, err)
 	}
@@ -165,8 +170,8 @@ func (d *Dispatcher) giveUp(ctx context.Context, b *board, c Candidate, g Guarde
 	}
 }
 
-// start claims the card and has its worker started beside the tick.
-func (d *Dispatcher) start(ctx context.Context, b *board, c Candidate, lane worker.Lane, p *pass) (bool, error) {
+// start claims the card and has its worker started beside the tick, for which life is the context.
+func (d *Dispatcher) start(ctx, life context.Context, b *board, c Candidate, lane worker.Lane, p *pass) (bool, error) {
 	if c.Assignee == "" {
 		if err := stored(b.handle.AssignFrom(ctx, c.Task, lane.Name, "kanban.default_assignee")); err != nil {
 			return false, lost(err)
@@ -187,7 +192,7 @@ func (d *Dispatcher) start(ctx context.Context, b *board, c Candidate, lane work
 	handle := b.handle
 	d.launches.Go(func() {
 		defer p.started.Done()
-		d.launch(ctx, b, handle, w, claim, lane, p)
+		d.launch(life, b, handle, w, claim, lane, p)
 	})
 	return true, nil
 }

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -183,6 +184,8 @@ func TestABoardThatAnotherProcessWritesHoldsUpNoOther(t *testing.T) {
 		}})
 	}()
 	<-held
+	let := sync.OnceFunc(func() { close(release) })
+	t.Cleanup(let)
 	begin := time.Now()
 	r := tickUntil(t, d, "the free board's card", isStatus(t, free, id, kanban.StatusDone))
 	if took := time.Since(begin); took > 3*boardPatience {
@@ -191,7 +194,7 @@ func TestABoardThatAnotherProcessWritesHoldsUpNoOther(t *testing.T) {
 	if len(r.Failed) == 0 || boardStatus(t, d, "busy").State != "unavailable" {
 		t.Errorf("%+v", boardStatus(t, d, "busy"))
 	}
-	close(release)
+	let()
 	must(t, <-done)
 	tickUntil(t, d, "the busy board's card", func() bool { return strings.Contains(h.log.text(), "board is served again") })
 }
