@@ -123,11 +123,18 @@ func TestAProcessKilledInATool(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.kill()
+	r := newReaper(t, dir)
 	h := &house{t: t, path: filepath.Join(dir, "state.db"), llm: llm}
 	h.start(func(o *Options) {
-		o.Tools, o.Sole = tools(tool.NewTerminal(tool.TerminalOptions{}), tool.ReadFile{}), false
+		o.Tools, o.Sole = tools(tool.NewTerminal(tool.TerminalOptions{Reaper: r}), tool.ReadFile{}), false
 	})
 	got, err := h.Recover(soon(t))
+	if _, gone := os.Stat("/proc/" + strings.TrimSpace(string(pid))); gone == nil {
+		t.Errorf("process %s of the interrupted command outlived the recovery", strings.TrimSpace(string(pid)))
+	}
+	if records, err := r.Records(); err != nil || len(records) != 0 {
+		t.Errorf("records left: %+v, %v", records, err)
+	}
 	if err != nil || len(got) != 1 || got[0].Session != "s1" || got[0].Unknown != 1 || !got[0].Closed || got[0].Err != nil {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -151,24 +158,44 @@ func TestAProcessKilledInATool(t *testing.T) {
 			t.Errorf("message %d was %s, is now %s", i, before[i], after[i])
 		}
 	}
-	assertEnds(t, strings.TrimSpace(string(pid)))
 }
 
-// assertEnds waits for a process of a killed daemon's tool to be gone; its keeper ends it.
-func assertEnds(t *testing.T, pid string) {
+// newReaper runs a reaper on the child's records for the length of the test.
+func newReaper(t *testing.T, dir string) *reaper.Reaper {
 	t.Helper()
-	ctx := soon(t)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if _, err := os.Stat("/proc/" + pid); err != nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("process %s of the interrupted tool is still there", pid)
-		}
+	r, err := reaper.New(reaper.Options{Dir: filepath.Join(dir, "records"), Spares: -1, Log: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = r.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	return r
+}
+
+func TestAProcessKilledInTheMiddleOfAnAnswer(t *testing.T) {
+	dir := t.TempDir()
+	sent := make(chan struct{}, 64)
+	gate := make(chan struct{})
+	llm := fakellm.New(t, fakellm.Text{Text: "half of an answer", ChunkChars: 5, Gate: gate, Sent: func(int) { sent <- struct{}{} }})
+	c := startChild(t, dir, llm.URL())
+	c.send("one")
+	gate <- struct{}{}
+	<-sent
+	c.kill()
+	h := &house{t: t, path: filepath.Join(dir, "state.db"), llm: llm}
+	h.start(nil)
+	got, err := h.Recover(soon(t))
+	if err != nil || len(got) != 1 || got[0].Unknown != 0 || !got[0].Closed {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	llm.Push(fakellm.Text{Text: "a whole one"})
+	if r := h.say(Say{Text: "two"}); r.Text != "a whole one" {
+		t.Errorf("%+v", r)
+	}
+	if rows := h.rows("s1"); shape(rows) != "user assistant/closing user assistant" || rows[0].Content != "one" {
+		t.Error(shape(rows))
 	}
 }
 

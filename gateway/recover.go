@@ -13,6 +13,7 @@ import (
 // start, before messages are taken; a transcript it misses is repaired by its next turn all the same. The error is about finding
 // them; a repair that failed is in its Recovered.
 func (g *Gateway) Recover(ctx context.Context) ([]Recovered, error) {
+	g.reclaim(ctx)
 	leases, err := g.opts.Store.Leases(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list leases: %w", err)
@@ -30,6 +31,16 @@ func (g *Gateway) Recover(ctx context.Context) ([]Recovered, error) {
 		out = append(out, r)
 	}
 	return out, nil
+}
+
+// reclaim waits, within a bound, until what dead processes left running has ended: a turn must not meet the commands of the one
+// before it.
+func (g *Gateway) reclaim(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
+	defer cancel()
+	if err := g.opts.Tools.Reclaim(ctx); err != nil {
+		g.log.Warn("commands of an earlier life not all ended", "error", err)
+	}
 }
 
 // abandoned reports that nobody works under this lease any more. Where the process cannot be looked up, the home's lock tells:

@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -14,7 +12,6 @@ import (
 
 	"gatewayd/gateway/tool"
 	"gatewayd/internal/fakellm"
-	"gatewayd/reaper"
 )
 
 func TestParallelCallsKeepTheirIds(t *testing.T) {
@@ -255,14 +252,7 @@ func toolsOf(t *testing.T, r fakellm.Request) string {
 }
 
 func TestEightTerminalCommandsInOneAnswer(t *testing.T) {
-	r, err := reaper.New(reaper.Options{Dir: filepath.Join(t.TempDir(), "records"), Spares: -1, Log: quiet()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	wg.Go(func() { _ = r.Run(ctx) })
-	t.Cleanup(func() { cancel(); wg.Wait() })
+	r := newReaper(t, t.TempDir())
 	first := fakellm.ToolCall{Name: "terminal", Args: map[string]any{"command": "echo token-0"}}
 	for i := 1; i < 8; i++ {
 		first.Parallel = append(first.Parallel, fakellm.ToolCall{Name: "terminal", Args: map[string]any{"command": fmt.Sprintf("echo token-%d", i)}})

@@ -2,7 +2,6 @@ package tool
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,6 +27,8 @@ const (
 // Starter is the part of reaper.Reaper that the terminal needs.
 type Starter interface {
 	Start(ctx context.Context, spec reaper.Spec) (*reaper.Process, error)
+	Records() ([]reaper.Record, error)
+	Adopt(id string) (*reaper.Process, error)
 	Forget(id string) error
 }
 
@@ -123,13 +124,18 @@ func (t *Terminal) Run(ctx context.Context, call Call) Result {
 		return Refuse("%v", err)
 	}
 	out := newOutput(t.opts.OutputMax)
+	id, err := newKeeperID()
+	if err != nil {
+		return Refuse("the command could not be started: %v", err)
+	}
 	spec := reaper.Spec{
-		ID: "term-" + strings.ToLower(rand.Text()), Argv: []string{t.opts.Shell, "-c", args.Command}, Dir: t.dir(call, args.Workdir),
+		ID: id, Argv: []string{t.opts.Shell, "-c", args.Command}, Dir: t.dir(call, args.Workdir),
 		Env: append(slices.Clone(t.opts.Env), "GATEWAYD_SESSION_ID="+call.Session), Lifetime: reaper.EndsWithDaemon,
 		Output: alive{out, call.Progress}, Deadline: t.timeout(args.Timeout), Grace: terminalGrace,
 	}
 	process, err := t.opts.Reaper.Start(ctx, spec)
 	if err != nil {
+		_ = t.opts.Reaper.Forget(spec.ID) // there may be a record of the attempt
 		return Refuse("the command could not be started: %v", err)
 	}
 	interrupted := t.wait(ctx, process, call.Progress)
