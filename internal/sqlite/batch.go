@@ -87,7 +87,7 @@ func (w *writer) try(t *trial) error {
 	t.phase = phaseBegin
 	w.tries.Add(1)
 	w.fitBusyTimeout(t.batch)
-	if err := w.conn.control(sqlBegin); err != nil {
+	if err := w.f.opts.seams.begin(func() error { return w.conn.control(sqlBegin) }); err != nil {
 		return err
 	}
 	t.phase = phaseRun

@@ -305,3 +305,40 @@ func TestAFailedOperationsOwnRowsAreUndone(t *testing.T) {
 		t.Errorf("rows = %d, want 5", n)
 	}
 }
+
+// Nothing has run yet, so an I/O error of BEGIN is worth one more try; a second one is the disk's word.
+func TestAnIOErrorOfBeginIsTriedOnceMore(t *testing.T) {
+	o := testOptions(t)
+	fails, tries := 0, 0
+	o.seams.begin = func(begin func() error) error {
+		if tries++; tries <= fails {
+			return sqlite3.IOERR_READ
+		}
+		return begin()
+	}
+	f := mustOpen(t, o)
+	fails, tries = 1, 0
+	mustWrite(t, f, insert("a"))
+	fails, tries = 9, 0
+	if err := f.Write(t.Context(), insert("b")); ClassOf(err) != IO || tries != 2 {
+		t.Errorf("%v after %d tries", err, tries)
+	}
+}
+
+// A fault before COMMIT means that nothing is stored, so the operation runs again on a fresh connection.
+func TestAFaultInAnOperationIsTriedOnceMore(t *testing.T) {
+	f := mustOpen(t, testOptions(t))
+	runs := 0
+	op := insert("a")
+	do := op.Do
+	op.Do = func(tx *Tx) error {
+		if runs++; runs == 1 {
+			panic(errors.New("sqlite3: out of memory"))
+		}
+		return do(tx)
+	}
+	mustWrite(t, f, op)
+	if n := count(t, f); n != 1 || runs != 2 {
+		t.Errorf("%d rows after %d runs", n, runs)
+	}
+}

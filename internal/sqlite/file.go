@@ -57,6 +57,7 @@ type seams struct {
 	full       func(dir string) bool   // no space left
 	fileSize   func(size func() (int64, error)) (int64, error)
 	disk       func(disk) disk                 // the journal decision's view
+	begin      func(begin func() error) error  // around BEGIN IMMEDIATE
 	commit     func(commit func() error) error // around COMMIT
 	checkpoint func(sqlite3.CheckpointMode)    // before a checkpoint
 	opened     func(*Conn, role)               // after a connection was settled
@@ -77,6 +78,9 @@ func (s *seams) fill() {
 	}
 	if s.disk == nil {
 		s.disk = func(d disk) disk { return d }
+	}
+	if s.begin == nil {
+		s.begin = func(begin func() error) error { return begin() }
 	}
 	if s.commit == nil {
 		s.commit = func(commit func() error) error { return commit() }

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -50,8 +51,8 @@ func resolve(path string) (string, error) {
 //
 // The -wal is looked for first: SQLite writes the first page of a new database before it creates the -wal, so a
 // -wal seen before an empty main file is a loss, not a race with another opener.
-func (f *File) preflight() error {
-	_, walErr := os.Lstat(f.path + "-wal")
+func (f *File) preflight(ctx context.Context) error {
+	_, walErr := os.Lstat(f.walPath)
 	info, err := os.Stat(f.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -65,7 +66,7 @@ func (f *File) preflight() error {
 	case info.Size() == 0:
 		return f.preflightEmpty(walErr == nil)
 	}
-	return f.preflightHeader()
+	return f.preflightHeader(ctx)
 }
 
 func (f *File) preflightMissing(walThere bool) error {
@@ -143,7 +144,7 @@ func (f *File) traces() ([]string, error) {
 var traceWords = []string{"bak", "backup", "corrupt", "retired-wal", "zeroed", "notadb", "record"}
 
 // preflightHeader reads the first bytes. The extra open and close is harmless: our locks are OFD locks.
-func (f *File) preflightHeader() error {
+func (f *File) preflightHeader(ctx context.Context) error {
 	file, err := os.Open(f.path)
 	if err != nil {
 		return f.refuse(ReadOnly, problem.Denied, "cannot be read", "check owner and permissions", err)
@@ -159,6 +160,9 @@ func (f *File) preflightHeader() error {
 		return f.refuse(NotADatabase, problem.Damaged,
 			fmt.Sprintf("cannot be opened: file is not a database: invalid SQLite header %q%s", head[:min(n, 16)], tlsHint(head)),
 			"move it away, or put the right file back", nil)
+	}
+	if head[headerWriteVer] == 2 && f.sidecarMissing() {
+		return f.refuseRetired(ctx, nil)
 	}
 	return nil
 }

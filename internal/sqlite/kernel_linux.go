@@ -68,3 +68,6 @@ func diskFull(dir string) bool {
 
 // fdatasync is what SQLite calls for a commit in WAL.
 func fdatasync(file *os.File) error { return unix.Fdatasync(int(file.Fd())) }
+
+// is compares with a device and inode number as stat gives them.
+func (n inode) is(dev, ino uint64) bool { return unix.Mkdev(n.major, n.minor) == dev && n.ino == ino }

@@ -22,3 +22,5 @@ func (e *fault) paper() error { return e }
 func diskFull(string) bool { return false }
 
 func fdatasync(file *os.File) error { return file.Sync() }
+
+func (n inode) is(_, ino uint64) bool { return n.ino == ino }

@@ -59,6 +59,11 @@ func (f *File) openWriter(ctx context.Context) (*Conn, error) {
 		if err == nil {
 			return c, nil
 		}
+		if ClassOf(err) == IO {
+			if lost := f.refuseRetired(ctx, err); lost != nil {
+				return nil, lost
+			}
+		}
 		if ClassOf(err) != Busy || !wait.pause(ctx, deadline) {
 			return nil, err
 		}
@@ -66,7 +71,7 @@ func (f *File) openWriter(ctx context.Context) (*Conn, error) {
 }
 
 func (f *File) tryOpen(ctx context.Context) (*Conn, error) {
-	if err := f.preflight(); err != nil {
+	if err := f.preflight(ctx); err != nil {
 		return nil, err
 	}
 	c, err := f.dial()
