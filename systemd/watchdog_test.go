@@ -1,0 +1,176 @@
+package systemd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// kennel is a watchdog on a faked clock whose messages are counted.
+type kennel struct {
+	*Watchdog
+	told []string
+	log  bytes.Buffer
+}
+
+// inKennel runs f beside a watchdog that is asked for a sign every 30 s and looks every 10 s.
+func inKennel(t *testing.T, f func(t *testing.T, k *kennel)) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &kennel{}
+		n := &Notifier{send: func(state string) error { k.told = append(k.told, state); return nil }}
+		k.Watchdog = &Watchdog{notify: n, log: slog.New(slog.NewTextHandler(&k.log, nil)), interval: 30 * time.Second, fed: true}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); _ = k.Run(ctx) }()
+		f(t, k)
+		stop()
+		<-done
+	})
+}
+
+// fedIn counts the feedings in a stretch of faked time, and gives what else was told.
+func (k *kennel) fedIn(d time.Duration) (fed int, others []string) {
+	synctest.Wait()
+	k.told = nil
+	<-time.After(d)
+	synctest.Wait()
+	for _, message := range k.told {
+		if message == "WATCHDOG=1" {
+			fed++
+			continue
+		}
+		others = append(others, message)
+	}
+	return fed, others
+}
+
+// beating keeps a pulse alive until stop.
+func beating(p *Pulse, every time.Duration) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ticker := time.NewTicker(every); ; {
+			select {
+			case <-ticker.C:
+				p.Beat()
+			case <-ctx.Done():
+				ticker.Stop()
+				return
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+func TestItIsFedOnlyWhileEveryActorBeats(t *testing.T) {
+	inKennel(t, func(t *testing.T, k *kennel) {
+		stopA := beating(k.Pulse("dispatcher", 20*time.Second), 5*time.Second)
+		b := k.Pulse("api", 20*time.Second)
+		stopB := beating(b, 5*time.Second)
+		if fed, _ := k.fedIn(time.Minute); fed != 6 {
+			t.Errorf("fed %d times in a minute of life, want 6", fed)
+		}
+		stopB()
+		k.fedIn(30 * time.Second)
+		if fed, _ := k.fedIn(time.Minute); fed != 0 {
+			t.Errorf("fed %d times although one of two actors is silent", fed)
+		}
+		if silent := k.Silent(); !slices.Equal(silent, []string{"api"}) {
+			t.Errorf("silent: %q", silent)
+		}
+		stopB = beating(b, 5*time.Second)
+		k.fedIn(10 * time.Second)
+		if fed, _ := k.fedIn(time.Minute); fed != 6 {
+			t.Errorf("fed %d times after it came back", fed)
+		}
+		stopA()
+		stopB()
+	})
+}
+
+func TestSilenceIsSaidOnceWhenItStartsAndWhenItEnds(t *testing.T) {
+	inKennel(t, func(t *testing.T, k *kennel) {
+		p := k.Pulse("api", 20*time.Second)
+		_, others := k.fedIn(5 * time.Minute)
+		if !slices.Equal(others, []string{"STATUS=no sign of life from api"}) {
+			t.Errorf("told %q", others)
+		}
+		p.Beat()
+		k.fedIn(10 * time.Second)
+		text := k.log.String()
+		if strings.Count(text, "actor is silent") != 1 || strings.Count(text, "actor is back") != 1 || !strings.Contains(text, "actor=api") {
+			t.Errorf("log:\n%s", text)
+		}
+	})
+}
+
+func TestAnActorThatEndedInOrderIsNotWaitedFor(t *testing.T) {
+	inKennel(t, func(t *testing.T, k *kennel) {
+		p := k.Pulse("dispatcher", 20*time.Second)
+		p.End()
+		if fed, _ := k.fedIn(5 * time.Minute); fed != 30 {
+			t.Errorf("fed %d times in five minutes of drain, want 30", fed)
+		}
+	})
+}
+
+func TestAProbeThatHangsOrFailsIsSilence(t *testing.T) {
+	inKennel(t, func(t *testing.T, k *kennel) {
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		answer := error(nil)
+		hang := false
+		go func() {
+			defer close(ended)
+			k.Probe(ctx, "registry", 15*time.Second, func(ctx context.Context) error {
+				if hang {
+					<-ctx.Done()
+				}
+				return answer
+			})
+		}()
+		if fed, _ := k.fedIn(time.Minute); fed != 6 {
+			t.Errorf("fed %d times with good answers", fed)
+		}
+		answer = errors.New("no")
+		k.fedIn(30 * time.Second)
+		if fed, _ := k.fedIn(time.Minute); fed != 0 {
+			t.Errorf("fed %d times with bad answers", fed)
+		}
+		answer = nil
+		k.fedIn(30 * time.Second)
+		if fed, _ := k.fedIn(time.Minute); fed != 6 {
+			t.Errorf("fed %d times after good answers again", fed)
+		}
+		hang = true
+		k.fedIn(30 * time.Second)
+		if fed, _ := k.fedIn(time.Minute); fed != 0 {
+			t.Errorf("fed %d times while the probe hangs", fed)
+		}
+		stop()
+		<-ended
+		if fed, _ := k.fedIn(time.Minute); fed != 6 {
+			t.Errorf("fed %d times after the probe was taken out", fed)
+		}
+	})
+}
+
+func TestWithoutAServiceManagerSilenceIsStillLogged(t *testing.T) {
+	inKennel(t, func(t *testing.T, k *kennel) {
+		k.fed = false
+		k.Pulse("api", 20*time.Second)
+		if fed, _ := k.fedIn(5 * time.Minute); fed != 0 {
+			t.Errorf("fed %d times", fed)
+		}
+		if !strings.Contains(k.log.String(), "actor is silent") {
+			t.Error("nothing in the log")
+		}
+	})
+}
