@@ -137,6 +137,9 @@ func equal[T any](t testing.TB, what string, got, want T) {
 func checkIndexes(t testing.TB, s *Store) {
 	t.Helper()
 	for _, ix := range indexes {
+		if number(t, s, `SELECT count(*) FROM meta WHERE k = ?`, ix.stale) > 0 {
+			continue // out of use: what is in it promises nothing
+		}
 		write(t, s, fmt.Sprintf(`INSERT INTO %[1]s(%[1]s, rank) VALUES('integrity-check', 1)`, ix.table))
 		docs := number(t, s, `SELECT count(*) FROM `+ix.table+`_docsize`)
 		rows := number(t, s, `SELECT count(*) FROM `+ix.view)

@@ -63,8 +63,10 @@ func (s *Store) readHits(c *sqlite.Conn, best []candidate) (map[int64]Hit, error
 }
 
 const (
-	rowBefore = `SELECT role || ': ' || substr(content, 1, ?3) FROM messages WHERE session_id = ?1 AND active = ?4 AND compacted = 1 - ?4 AND id < ?2 ORDER BY id DESC LIMIT 1`
-	rowAfter  = `SELECT role || ': ' || substr(content, 1, ?3) FROM messages WHERE session_id = ?1 AND active = ?4 AND compacted = 1 - ?4 AND id > ?2 ORDER BY id LIMIT 1`
+	rowBefore = `SELECT role || ': ' || substr(content, 1, ?3) FROM messages
+ WHERE session_id = ?1 AND active = ?4 AND compacted = 1 - ?4 AND id < ?2 ORDER BY id DESC LIMIT 1`
+	rowAfter = `SELECT role || ': ' || substr(content, 1, ?3) FROM messages
+ WHERE session_id = ?1 AND active = ?4 AND compacted = 1 - ?4 AND id > ?2 ORDER BY id LIMIT 1`
 )
 
 // neighbours adds the rows before and after, of the same state, so that an index leads to them.

@@ -56,6 +56,7 @@ func checkKilled(t *testing.T, path string, acked []string) {
 		t.Fatal(err)
 	}
 	checkIndexes(t, s)
+	equal(t, "stale indexes", number(t, s, `SELECT count(*) FROM meta WHERE k LIKE '%stale'`), 0)
 	equal(t, "documents", number(t, s, `SELECT count(*) FROM messages_fts_docsize`), number(t, s, `SELECT count(*) FROM messages`))
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

@@ -151,6 +151,7 @@ func (s *Store) messageByID(c *sqlite.Conn, id int64) (Message, error) {
 
 // recount sets the counter from the rows, after flags changed.
 func recount(tx *sqlite.Tx, session string) error {
-	_, err := tx.Exec(`UPDATE sessions SET message_count = (SELECT count(*) FROM messages WHERE session_id = ?1 AND active = 1 AND compacted = 0) WHERE id = ?1`, session)
+	_, err := tx.Exec(`UPDATE sessions SET message_count =
+ (SELECT count(*) FROM messages WHERE session_id = ?1 AND active = 1 AND compacted = 0) WHERE id = ?1`, session)
 	return err
 }

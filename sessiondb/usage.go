@@ -61,7 +61,8 @@ func (s *Store) AddUsage(ctx context.Context, d UsageDelta) error {
 			return err
 		},
 		Done: func(c *sqlite.Conn) (bool, error) {
-			return exists(c, `SELECT 1 FROM usage WHERE session_id = ? AND model = ? AND provider = ? AND task = ? AND last_ref = ?`, d.Session, d.Model, d.Provider, d.Task, ref)
+			return exists(c, `SELECT 1 FROM usage WHERE session_id = ? AND model = ? AND provider = ? AND task = ? AND last_ref = ?`,
+				d.Session, d.Model, d.Provider, d.Task, ref)
 		},
 	})
 }
