@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -31,7 +32,10 @@ func TestJournalLinesHaveAPriorityAndNoTime(t *testing.T) {
 
 func TestJournalLinesAreWholeAndOfTheirLevel(t *testing.T) {
 	var out writes
-	handler := NewJournalHandler(&out, nil)
+	handler := NewJournalHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		runtime.Gosched() // in the middle of a line
+		return a
+	}})
 	if handler.Enabled(context.Background(), slog.LevelDebug) {
 		t.Error("debug is on by default")
 	}
