@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"gatewayd/gateway"
+	"gatewayd/gateway/tool"
+	"gatewayd/internal/problem"
+	"gatewayd/kanban"
+	"gatewayd/reaper"
+	"gatewayd/sessiondb"
+)
+
+// agentWorkerVerb is what a lane with the preset `agent` starts: one turn of our own agent for one card, in a
+// process of its own.
+func (c *cli) agentWorkerVerb() *cobra.Command {
+	v := &boardVerbs{cli: c}
+	return &cobra.Command{
+		Use: "agent-worker", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return v.onBoard(cmd.Context(), func(ctx context.Context, h house, b *kanban.Board) error {
+				if h.Worker == nil {
+					return usageError{fmt.Errorf("agent-worker is started by a dispatcher, which names the card")}
+				}
+				code, err := work(ctx, c, h, b)
+				if err == nil && code != gateway.ExitDone {
+					err = codeError(code)
+				}
+				return err
+			})
+		},
+	}
+}
+
+// work runs the card's turn against this home's model and store, beside the daemon.
+func work(ctx context.Context, c *cli, h house, b *kanban.Board) (code int, err error) {
+	log := newLogger(h.Log, c.std.err, false)
+	model, how := chooseModel(ctx, h.Config, log)
+	if model.Describe().Offline {
+		fmt.Fprintf(c.std.err, "no model: %s\n", how)
+		return gateway.ExitUnusable, nil
+	}
+	store, err := sessiondb.Open(ctx, storeOptions(h.Config, log))
+	if err != nil {
+		return 0, err
+	}
+	defer store.Close()
+	starter, err := reaper.New(reaper.Options{Dir: filepath.Join(h.Home, "keepers"), Log: log, Spares: -1})
+	if err != nil {
+		return 0, err
+	}
+	options, err := gatewayOptions(h.Loaded, starter)
+	if err != nil {
+		return 0, err
+	}
+	text, err := taskText(ctx, h, b)
+	if err != nil {
+		return 0, err
+	}
+	verbs, ended := tool.BoardTools(ownCard{b, h.Worker.Task, kanban.RunID(h.Worker.Run)})
+	options.Store, options.Model, options.Log, options.Tools = store, model, log, options.Tools.With(verbs...)
+	card := gateway.Card{Board: string(b.Slug()), Task: h.Worker.Task, Run: h.Worker.Run, Text: text, Dir: h.Worker.Workspace, Ended: ended}
+	return gateway.New(options).Work(ctx, card, c.std.out), nil
+}
+
+// taskText is the text that the dispatcher wrote for this run, or what the board says now.
+func taskText(ctx context.Context, h house, b *kanban.Board) (string, error) {
+	if path := h.Environ.Get("GATEWAYD_TASK_FILE"); path != "" {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return "", &problem.Error{Kind: problem.Unavailable, Thing: "task file " + path, What: "cannot be read", Err: err}
+		}
+		return string(raw), nil
+	}
+	return b.Context(ctx, h.Worker.Task)
+}
+
+// ownCard lets the model speak for its card and no other; the run is the fence.
+type ownCard struct {
+	board *kanban.Board
+	task  string
+	run   kanban.RunID
+}
+
+func (o ownCard) Show(ctx context.Context, task string) (any, error) {
+	return o.board.Show(ctx, o.orOwn(task))
+}
+
+func (o ownCard) Complete(ctx context.Context, done tool.Completion) error {
+	return o.board.Complete(ctx, o.task, kanban.Completion{
+		Run: &o.run, Summary: done.Summary, Result: done.Result, Metadata: done.Metadata, CreatedCards: done.CreatedCards,
+	})
+}
+
+func (o ownCard) Block(ctx context.Context, reason, kind string) error {
+	return o.board.Block(ctx, o.task, kanban.Block{Run: &o.run, Reason: reason, Kind: kind})
+}
+
+func (o ownCard) Comment(ctx context.Context, task, body string) error {
+	_, err := o.board.Comment(ctx, o.orOwn(task), o.task, body)
+	return err
+}
+
+func (o ownCard) orOwn(task string) string {
+	if task == "" {
+		return o.task
+	}
+	return task
+}

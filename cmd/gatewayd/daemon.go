@@ -1,0 +1,305 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"gatewayd/config"
+	"gatewayd/gateway"
+	"gatewayd/gateway/provider"
+	"gatewayd/internal/problem"
+	"gatewayd/internal/procfs"
+	"gatewayd/kanban"
+	"gatewayd/kanban/dispatch"
+	"gatewayd/kanban/worker"
+	"gatewayd/reaper"
+	"gatewayd/registry"
+	"gatewayd/sessiondb"
+	"gatewayd/systemd"
+)
+
+// daemon is the parts of a running gatewayd, made in the order of the fields and handed to the group by serve.
+type daemon struct {
+	started    time.Time
+	foreground bool
+	std        stdio
+	config     config.Loaded
+	log        *slog.Logger
+	notify     *systemd.Notifier
+
+	home     *config.HomeLock
+	key      config.Secret
+	listener net.Listener
+
+	reaper   *reaper.Reaper
+	registry *registry.Registry
+	state    registry.Ref[*sessiondb.Store] // held for the daemon's life
+	root     *kanban.Root
+	boards   *registry.Kind[*kanban.Board]
+
+	model      provider.Model
+	gateway    *gateway.Gateway
+	dispatcher *dispatch.Dispatcher
+	server     *http.Server
+
+	decisions []decision
+}
+
+// build makes every part and starts none. What it opened is closed again when a later part refuses.
+func (c *cli) build(ctx context.Context) (built *daemon, err error) {
+	d := &daemon{started: time.Now(), foreground: c.foreground, std: c.std}
+	if d.config, err = c.load(); err != nil {
+		return nil, err
+	}
+	d.log = newLogger(d.config.Log, c.std.err, c.foreground)
+	d.notify = systemd.NewNotifier()
+	defer func() {
+		if err != nil {
+			d.abandon()
+		}
+	}()
+	for _, part := range []func(context.Context) error{
+		d.hold, d.bind, d.makeReaper, d.openFiles, d.chooseModel, d.makeGateway, d.makeDispatcher, d.makeAPI,
+	} {
+		if err := part(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+func (d *daemon) decide(thing, value, why string) {
+	d.decisions = append(d.decisions, decision{thing, value, why})
+}
+
+// hold takes the home for this process.
+func (d *daemon) hold(context.Context) error {
+	self, err := procfs.Self()
+	if err != nil {
+		return fmt.Errorf("identify this process: %w", err)
+	}
+	d.home, err = config.HoldHome(d.config.Home, config.Holder{PID: self.PID, Start: self.Start, Boot: self.Boot, Since: d.started})
+	if err != nil {
+		return err
+	}
+	key, created, err := d.home.APIKey()
+	if err != nil {
+		return err
+	}
+	d.key = key
+	d.decide("home", d.config.Home, from(d.config.Origins["home"]))
+	d.decide("API key", filepath.Join(d.config.Home, "api.key"), made(created))
+	return nil
+}
+
+// from says where a value came from.
+func from(o config.Origin) string {
+	if o.Place == "" {
+		return string(o.Source)
+	}
+	return o.Place
+}
+
+func made(created bool) string {
+	if created {
+		return "made at this start"
+	}
+	return "found"
+}
+
+// bind takes the address before anything runs, so that a port in use is a start that failed and not a daemon
+// that half works.
+func (d *daemon) bind(ctx context.Context) (err error) {
+	addr := d.config.API.Addr
+	d.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return &problem.Error{
+			Kind: problem.Unavailable, Thing: "address " + addr, What: "is in use by another program", Fate: "nothing was started",
+			Remedy: "stop that program, or choose another with --addr HOST:PORT or api.addr", Err: err,
+		}
+	}
+	if err != nil {
+		return &problem.Error{Kind: problem.Config, Thing: "address " + addr, What: "cannot be listened on", Fate: "nothing was started", Remedy: "choose another with --addr HOST:PORT or api.addr", Err: err}
+	}
+	d.decide("API", "http://"+d.listener.Addr().String(), from(d.config.Origins["api.addr"]))
+	return d.home.Announce(d.listener.Addr().String())
+}
+
+func (d *daemon) makeReaper(context.Context) (err error) {
+	d.reaper, err = reaper.New(reaper.Options{Dir: filepath.Join(d.config.Home, "keepers"), Log: d.log})
+	return err
+}
+
+// openFiles opens state.db and the boards through the one registry. A board that cannot be opened is the
+// dispatcher's to report: the other boards and the conversations go on.
+func (d *daemon) openFiles(ctx context.Context) (err error) {
+	d.registry = registry.New(registry.Options{Log: d.log})
+	stores := registry.For(d.registry, func(ctx context.Context, _ string) (*sessiondb.Store, error) {
+		return sessiondb.Open(ctx, storeOptions(d.config.Config, d.log))
+	})
+	if d.state, err = stores.Acquire(ctx, storePath(d.config.Config)); err != nil {
+		return err
+	}
+	store, err := d.store()
+	if err != nil {
+		return err
+	}
+	d.decide("state.db", store.File().Journal().Mode, store.File().Journal().Reason)
+	if d.root, err = kanban.OpenRoot(d.config.Kanban.Root); err != nil {
+		return err
+	}
+	d.boards = registry.For(d.registry, d.openBoard)
+	return nil
+}
+
+// store is the conversation store behind the daemon's Ref.
+func (d *daemon) store() (*sessiondb.Store, error) {
+	store, ok := d.state.Handle()
+	if !ok {
+		return nil, &problem.Error{Kind: problem.Unavailable, Thing: storePath(d.config.Config), What: "has been closed"}
+	}
+	return store, nil
+}
+
+func (d *daemon) openBoard(ctx context.Context, path string) (*kanban.Board, error) {
+	boards, err := d.root.Boards()
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(boards, func(b kanban.Info) bool { return b.Path == path })
+	if at < 0 {
+		return nil, &problem.Error{Kind: problem.NotFound, Thing: path, What: "is not a board of " + d.root.Dir()}
+	}
+	options := boardOptions(d.config.Config, d.root, boards[at].Slug)
+	options.Log = d.log
+	board, err := kanban.Open(ctx, options)
+	if err == nil {
+		journal := board.File().Journal()
+		d.log.Info("board opened", "board", options.Slug, "path", path, "journal", journal.Mode, "reason", journal.Reason)
+	}
+	return board, err
+}
+
+// acquireBoard gives the one open handle of a board.
+func (d *daemon) acquireBoard(ctx context.Context, path string) (*kanban.Board, func(), error) {
+	ref, err := d.boards.Acquire(ctx, path)
+	if err != nil {
+		return nil, nil, err
+	}
+	board, ok := ref.Handle()
+	if !ok {
+		return nil, nil, &problem.Error{Kind: problem.Unavailable, Thing: path, What: "has been closed"}
+	}
+	return board, ref.Release, nil
+}
+
+// git runs git for cards whose workspace is a worktree.
+func (d *daemon) git(ctx context.Context, dir string, args ...string) ([]byte, error) {
+	out, record, err := d.reaper.Output(ctx, reaper.Spec{
+		ID: "git-" + strings.ToLower(rand.Text()), Argv: append([]string{"git", "-C", dir}, args...), Dir: dir,
+		Env: d.config.Environ.Allow("PATH", "HOME", "LANG"), Deadline: time.Minute,
+	})
+	if err == nil && record.Code != 0 {
+		err = fmt.Errorf("git %s: exit code %d: %s", strings.Join(args, " "), record.Code, out)
+	}
+	return out, err
+}
+
+// chooseModel decides who answers. It asks the usual local ports only when nothing is configured.
+func (d *daemon) chooseModel(ctx context.Context) error {
+	model, how := chooseModel(ctx, d.config.Config, d.log)
+	d.model = model
+	d.decide("model", model.Describe().Name, how)
+	return nil
+}
+
+func (d *daemon) makeGateway(ctx context.Context) error {
+	store, err := d.store()
+	if err != nil {
+		return err
+	}
+	options, err := gatewayOptions(d.config, d.reaper)
+	if err != nil {
+		return err
+	}
+	options.Store, options.Model, options.Log, options.Sole = store, d.model, d.log, true
+	d.gateway = gateway.New(options)
+	d.decide("terminal tool", d.config.Tools.Terminal, from(d.config.Origins["tools.terminal"]))
+	recovered, err := d.gateway.Recover(ctx)
+	for _, r := range recovered {
+		d.log.Warn("turn was cut off", "session", r.Session, "turn", r.TurnID, "outcome", r.Outcome, "error", r.Err)
+	}
+	return err
+}
+
+func (d *daemon) makeDispatcher(context.Context) error {
+	lanes, err := worker.NewLanes(d.config.Kanban, d.config.Model.APIKeyEnv)
+	if err != nil {
+		return err
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	runs := filepath.Join(d.config.Home, "runs")
+	d.dispatcher, err = dispatch.New(dispatch.Options{
+		Root: d.root, Acquire: d.acquireBoard, Lanes: lanes, Config: d.config.Kanban, Environ: d.config.Environ,
+		Launcher: &worker.Local{Reaper: d.reaper, Environ: d.config.Environ, RunsDir: runs}, RunsDir: runs,
+		Workspaces: worker.Workspaces{Git: d.git}, Home: d.config.Home, Exe: exe,
+		Offline: func() bool { return d.model.Describe().Offline }, Log: d.log,
+	})
+	state, why := "on", fmt.Sprintf("%d lanes, at most %d workers", len(d.config.Kanban.Lanes), d.config.Kanban.MaxInProgress)
+	if !d.config.Kanban.Dispatch {
+		state, why = "off", "kanban.dispatch: "+from(d.config.Origins["kanban.dispatch"])
+	}
+	d.decide("dispatcher", state, why)
+	return err
+}
+
+// abandon closes what build had opened.
+func (d *daemon) abandon() {
+	if d.registry != nil {
+		_ = d.registry.CloseAll(context.Background())
+	}
+	if d.listener != nil {
+		_ = d.listener.Close()
+	}
+	d.unlock()
+}
+
+// unlock lets the home go; it is the very last act.
+func (d *daemon) unlock() {
+	if d.home != nil {
+		_ = d.home.Release()
+	}
+}
+
+// announce says that the daemon is ready and what it decided.
+func (d *daemon) announce() {
+	for _, warning := range append(d.config.Warnings, d.home.Warnings...) {
+		d.log.Warn(warning)
+	}
+	if d.foreground {
+		fmt.Fprintf(d.std.out, "gatewayd %s, pid %d\n\n", version, os.Getpid())
+		printDecisions(d.std.out, d.decisions)
+		fmt.Fprintln(d.std.out)
+	}
+	for _, choice := range d.decisions {
+		d.log.Debug("decided", "thing", choice.Thing, "value", choice.Value, "why", choice.Why)
+	}
+	d.log.Info("ready", "pid", os.Getpid(), "addr", d.listener.Addr().String(), "took", time.Since(d.started).Round(time.Millisecond).String())
+	if err := d.notify.Ready(); err != nil {
+		d.log.Warn("service manager was not told", "error", err)
+	}
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"gatewayd/gateway/api"
+	"gatewayd/internal/problem"
+	"gatewayd/kanban"
+	"gatewayd/kanban/dispatch"
+)
+
+// makeAPI gives the HTTP API its handler. The server has no write timeout, because an answer may stream for half an hour.
+func (d *daemon) makeAPI(context.Context) error {
+	store, err := d.store()
+	if err != nil {
+		return err
+	}
+	metrics := prometheus.NewRegistry()
+	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	d.server = &http.Server{
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		Handler: api.New(api.Options{
+			Chat: d.gateway, Sessions: store, Boards: boardDoor{d.root, d}, Dispatch: dispatchDoor{d.dispatcher},
+			Model: d.model.Describe, Checks: d.checks, Status: func(context.Context) any { return d.status() },
+			Key: d.key.Reveal(), Addr: d.listener.Addr().String(), AllowedHosts: d.config.API.AllowedHosts,
+			AllowedOrigins: d.config.API.AllowedOrigins, MaxBody: d.config.API.MaxBodyBytes, MaxTurns: d.config.API.MaxConcurrentTurns,
+			SystemPrompt: d.config.Agent.SystemPrompt, PID: os.Getpid(), Version: version, Started: d.started, Metrics: metrics, Log: d.log,
+		}),
+	}
+	return nil
+}
+
+// listen serves until it is told to stop. Requests that are under way get their last words: the turns that they
+// wait for end when the conversations have drained.
+func (d *daemon) listen(ctx context.Context) error {
+	served := make(chan error, 1)
+	go func() { served <- d.server.Serve(d.listener) }()
+	select {
+	case err := <-served:
+		return &problem.Error{Kind: problem.Unavailable, Thing: "API on " + d.listener.Addr().String(), What: "stopped listening", Err: err}
+	case <-ctx.Done():
+	}
+	bound, cancel := context.WithTimeout(context.Background(), d.config.Agent.ShutdownGrace+5*time.Second)
+	defer cancel()
+	if err := d.server.Shutdown(bound); err != nil {
+		d.log.Warn("requests were cut off", "error", err)
+		_ = d.server.Close()
+	}
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// checks are the lines of /health/detailed.
+func (d *daemon) checks(context.Context) []api.Check {
+	return append([]api.Check{d.checkState(), d.checkModel(), d.checkDispatcher()}, d.checkBoards()...)
+}
+
+func (d *daemon) checkState() api.Check {
+	store, err := d.store()
+	if err == nil {
+		err = store.File().Quarantine()
+	}
+	return checked("state.db", err)
+}
+
+func (d *daemon) checkModel() api.Check {
+	model := d.model.Describe()
+	if model.Offline {
+		return api.Check{Name: "model", Status: "degraded", Reason: "the offline model answers; set model.base_url"}
+	}
+	return api.Check{Name: "model", Status: "ok"}
+}
+
+func (d *daemon) checkDispatcher() api.Check {
+	s := d.dispatcher.Status()
+	switch {
+	case !d.config.Kanban.Dispatch:
+		return api.Check{Name: "dispatcher", Status: "off", Reason: "kanban.dispatch is false"}
+	case s.Outside != nil:
+		return api.Check{Name: "dispatcher", Status: "degraded", Reason: s.Outside.Detail, Since: s.Outside.Since}
+	}
+	return api.Check{Name: "dispatcher", Status: "ok"}
+}
+
+func (d *daemon) checkBoards() []api.Check {
+	var checks []api.Check
+	for _, b := range d.dispatcher.Status().Boards {
+		c := api.Check{Name: "board " + string(b.Slug), Status: "ok"}
+		if b.Hold != nil {
+			c.Status, c.Reason, c.Since = "degraded", b.Hold.Detail, b.Hold.Since
+		}
+		checks = append(checks, c)
+	}
+	return checks
+}
+
+func checked(name string, err error) api.Check {
+	if err != nil {
+		return api.Check{Name: name, Status: "failed", Reason: err.Error()}
+	}
+	return api.Check{Name: name, Status: "ok"}
+}
+
+// boardDoor lets the API reach boards through the registry.
+type boardDoor struct {
+	*kanban.Root
+	d *daemon
+}
+
+func (b boardDoor) Create(ctx context.Context, slug kanban.Slug, meta kanban.Meta) (kanban.Info, error) {
+	info, err := createBoard(ctx, b.d.config.Config, b.Root, slug, meta)
+	if err == nil {
+		b.d.dispatcher.Wake(slug)
+	}
+	return info, err
+}
+
+func (b boardDoor) Acquire(ctx context.Context, slug kanban.Slug) (api.Board, func(), error) {
+	return b.d.acquireBoard(ctx, b.DBPath(slug))
+}
+
+// dispatchDoor lets the API ask why.
+type dispatchDoor struct{ *dispatch.Dispatcher }
+
+func (w dispatchDoor) Why(ctx context.Context, board kanban.Slug, task string) (any, error) {
+	return w.Dispatcher.Why(ctx, board, task)
+}

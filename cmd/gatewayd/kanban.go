@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"gatewayd/config"
+	"gatewayd/internal/problem"
+	"gatewayd/kanban"
+)
+
+// boardVerbs is what the verbs below `kanban` share: which board, and who is speaking.
+type boardVerbs struct {
+	*cli
+	slug string
+}
+
+func (c *cli) kanbanVerb() *cobra.Command {
+	v := &boardVerbs{cli: c}
+	cmd := &cobra.Command{Use: "kanban", Short: "Boards and cards", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		return cmd.Help()
+	}}
+	cmd.PersistentFlags().StringVar(&v.slug, "board", "", "board (default: the worker's own, else the current one)")
+	cmd.AddCommand(v.boardsVerb(), v.createVerb(), v.listVerb(), v.showVerb(), v.runsVerb(), v.eventsVerb(), v.statsVerb(),
+		v.contextVerb(), v.logVerb(), v.linkVerb(), v.unlinkVerb(), v.assignVerb(), v.commentVerb(), v.claimVerb(), v.heartbeatVerb(),
+		v.completeVerb(), v.blockVerb(), v.unblockVerb(), v.archiveVerb())
+	return cmd
+}
+
+// house is where the boards are, as the configuration says.
+type house struct {
+	config.Loaded
+	root *kanban.Root
+}
+
+func (v *boardVerbs) openRoot() (house, error) {
+	loaded, err := v.load()
+	if err != nil {
+		return house{}, err
+	}
+	return v.rootOf(loaded)
+}
+
+// makeRoot makes the directory of the boards where there is none: creating a board is what it is for.
+func (v *boardVerbs) makeRoot() (house, error) {
+	loaded, err := v.load()
+	if err != nil {
+		return house{}, err
+	}
+	if err := os.MkdirAll(loaded.Kanban.Root, 0o700); err != nil {
+		return house{}, fmt.Errorf("make board root: %w", err)
+	}
+	return v.rootOf(loaded)
+}
+
+func (v *boardVerbs) rootOf(loaded config.Loaded) (house, error) {
+	root, err := kanban.OpenRoot(loaded.Kanban.Root)
+	return house{loaded, root}, err
+}
+
+// onBoard opens the board that the flags, the worker's identity or the current pointer name, for one call.
+func (v *boardVerbs) onBoard(ctx context.Context, do func(context.Context, house, *kanban.Board) error) (err error) {
+	h, err := v.openRoot()
+	if err != nil {
+		return err
+	}
+	slug, err := v.board(h)
+	if err != nil {
+		return err
+	}
+	b, err := kanban.Open(ctx, boardOptions(h.Config, h.root, slug))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := b.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	return do(ctx, h, b)
+}
+
+// board names the board. A worker is bound to its own: another one is refused, not ignored.
+func (v *boardVerbs) board(h house) (kanban.Slug, error) {
+	own := ""
+	if h.Worker != nil {
+		own = h.Worker.Board
+	}
+	switch {
+	case own != "" && v.slug != "" && v.slug != own:
+		return "", &problem.Error{
+			Kind: problem.Denied, Thing: "board " + v.slug, What: "is not this worker's",
+			Fate: "nothing was changed", Remedy: "leave --board out: a worker acts on board " + own,
+		}
+	case own != "":
+		return kanban.ParseSlug(own)
+	case v.slug != "":
+		return kanban.ParseSlug(v.slug)
+	}
+	return h.root.Current(), nil
+}
+
+// fence is the run that this process acts for when it is a worker of that card, else nil.
+func (h house) fence(task string) *kanban.RunID {
+	if h.Worker == nil || h.Worker.Task != task {
+		return nil
+	}
+	run := kanban.RunID(h.Worker.Run)
+	return &run
+}
+
+// card is the card that the arguments name, or the worker's own.
+func (h house) card(args []string) (string, error) {
+	if len(args) > 0 {
+		return args[0], nil
+	}
+	if h.Worker != nil {
+		return h.Worker.Task, nil
+	}
+	return "", usageError{fmt.Errorf("name a card: only a worker has one of its own")}
+}
+
+// speaker is the name under which this process writes: a worker's card, else the person's login.
+func (h house) speaker() string {
+	if h.Worker != nil {
+		return h.Worker.Task
+	}
+	if user := h.Environ.Get("USER"); user != "" {
+		return user
+	}
+	return "user"
+}
+
+func (v *boardVerbs) boardsVerb() *cobra.Command {
+	cmd := &cobra.Command{Use: "boards", Short: "List, create and switch boards", Args: cobra.NoArgs}
+	list := v.readVerb(&cobra.Command{Use: "list", Short: "List the boards", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
+		h, err := v.openRoot()
+		if err != nil {
+			return err
+		}
+		boards, err := h.root.Boards()
+		if err != nil {
+			return err
+		}
+		current := h.root.Current()
+		return v.emit(map[string]any{"boards": boards, "current": current}, func(w io.Writer) {
+			table(w, func(row func(...any)) {
+				for _, b := range boards {
+					row(pointer(b.Slug == current), b.Slug, b.Name, b.Path)
+				}
+			})
+		})
+	}})
+	cmd.RunE = list.RunE
+	var name string
+	create := &cobra.Command{Use: "create SLUG", Short: "Create a board", Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
+		h, err := v.makeRoot()
+		if err != nil {
+			return err
+		}
+		slug, err := kanban.ParseSlug(args[0])
+		if err != nil {
+			return err
+		}
+		info, err := createBoard(cmd.Context(), h.Config, h.root, slug, kanban.Meta{Name: name})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(v.std.out, "created board %s (%s)\n", info.Slug, info.Path)
+		return nil
+	}}
+	create.Flags().StringVar(&name, "name", "", "what people call it")
+	use := &cobra.Command{Use: "switch SLUG", Aliases: []string{"use"}, Short: "Make a board the current one", Args: cobra.ExactArgs(1), RunE: func(_ *cobra.Command, args []string) error {
+		h, err := v.openRoot()
+		if err != nil {
+			return err
+		}
+		slug, err := kanban.ParseSlug(args[0])
+		if err != nil {
+			return err
+		}
+		return h.root.SetCurrent(slug)
+	}}
+	cmd.AddCommand(list, create, use)
+	return cmd
+}
+
+func pointer(is bool) string {
+	if is {
+		return "*"
+	}
+	return ""
+}
+
+func (v *boardVerbs) logVerb() *cobra.Command {
+	var tail int64
+	cmd := &cobra.Command{Use: "log CARD", Short: "Print a card's worker log", Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
+		return v.onBoard(cmd.Context(), func(ctx context.Context, h house, b *kanban.Board) error {
+			if _, err := b.Task(ctx, args[0]); err != nil {
+				return err
+			}
+			f, err := os.Open(h.root.LogPath(b.Slug(), args[0]))
+			if os.IsNotExist(err) {
+				return &problem.Error{Kind: problem.NotFound, Thing: "card " + args[0], What: "has no log", Remedy: "no worker has run for it on this machine yet; see `gatewayd why " + args[0] + "`"}
+			}
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			if info, err := f.Stat(); err == nil && tail > 0 && info.Size() > tail {
+				_, _ = f.Seek(-tail, io.SeekEnd)
+			}
+			_, err = io.Copy(v.std.out, f)
+			return err
+		})
+	}}
+	cmd.Flags().Int64Var(&tail, "tail", 0, "only the last BYTES")
+	return cmd
+}
+
+// statusIcon is the sign of a card's status, as Hermes prints it.
+func statusIcon(status string) string {
+	icons := map[string]string{
+		"triage": "◇", "todo": "◻", "scheduled": "⏱", "ready": "▶", "running": "●", "blocked": "⊘", "review": "◎", "done": "✓", "archived": "—",
+	}
+	if icon, ok := icons[status]; ok {
+		return icon
+	}
+	return "?"
+}
+
+// words joins the arguments from the n-th on into one text.
+func words(args []string, n int) string {
+	if len(args) <= n {
+		return ""
+	}
+	return strings.Join(args[n:], " ")
+}

@@ -1,0 +1,96 @@
+// Command gatewayd answers people through an agent, hands the ready cards of kanban boards to worker processes,
+// and keeps every acknowledged row. Bare, it serves; each other verb is one file of this package that parses,
+// calls and prints. No rule lives here: rules live in the package that owns the noun.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"gatewayd/config"
+	"gatewayd/reaper"
+)
+
+func main() {
+	reaper.Main() // a keeper is this same binary: it must start before anything else is made
+	os.Exit(execute(context.Background(), os.Args[1:], stdio{in: os.Stdin, out: os.Stdout, err: os.Stderr, environ: config.OSEnviron()}))
+}
+
+// stdio is what a verb may read and write, so that tests can run verbs in the process.
+type stdio struct {
+	in       io.Reader
+	out, err io.Writer
+	environ  []string
+}
+
+// execute does what one command line says and gives its exit code.
+func execute(ctx context.Context, args []string, std stdio) int {
+	cli := &cli{std: std}
+	root := cli.root()
+	root.SetArgs(args)
+	root.SetIn(std.in)
+	root.SetOut(std.out)
+	root.SetErr(std.err)
+	err := root.ExecuteContext(ctx)
+	if err != nil && !cli.started {
+		err = usageError{err}
+	}
+	if err != nil && !errors.Is(err, errSaid) {
+		fmt.Fprintf(std.err, "gatewayd: %v\n", err)
+	}
+	return exitCode(err)
+}
+
+// cli is what all verbs share: the streams and the flags that each of them takes.
+type cli struct {
+	std        stdio
+	home, addr string
+	json       bool
+	foreground bool
+	started    bool // a verb has begun: errors before that are usage errors
+}
+
+func (c *cli) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "gatewayd",
+		Short:         "An agent gateway and kanban dispatcher that never loses an acknowledged row",
+		Long:          "gatewayd without a verb serves: it answers on its API, dispatches the boards of its home and stores what was said.\nAdd --foreground to run it in a terminal.",
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		PersistentPreRun: func(*cobra.Command, []string) {
+			c.started = true
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.serve(cmd.Context()) },
+	}
+	root.PersistentFlags().StringVar(&c.home, "home", "", "directory of this gatewayd (default ~/.gatewayd, or GATEWAYD_HOME)")
+	root.PersistentFlags().StringVar(&c.addr, "addr", "", "HOST:PORT of the API (default 127.0.0.1:8642)")
+	root.Flags().BoolVar(&c.foreground, "foreground", false, "run in this terminal, with a banner and readable logs")
+	root.AddCommand(c.initVerb(), c.demoVerb(), c.statusVerb(), c.kanbanVerb(), c.whyVerb(), c.chatVerb(),
+		c.sessionsVerb(), c.configVerb(), c.doctorVerb(), c.versionVerb(), c.agentWorkerVerb())
+	root.InitDefaultCompletionCmd()
+	return root
+}
+
+// readVerb gives a verb that only reads its --json flag.
+func (c *cli) readVerb(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().BoolVar(&c.json, "json", false, "print JSON")
+	return cmd
+}
+
+// load reads the configuration with this command line's flags on top.
+func (c *cli) load() (config.Loaded, error) {
+	flags := map[string]string{}
+	if c.home != "" {
+		flags["home"] = c.home
+	}
+	if c.addr != "" {
+		flags["addr"] = c.addr
+	}
+	return config.Load(config.Request{Flags: flags, Environ: c.std.environ})
+}

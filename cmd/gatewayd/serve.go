@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/oklog/run"
+)
+
+// serve is the daemon. Everything that runs for long is an actor of the one group below.
+//
+//	             SIGTERM, Ctrl-C                     HTTP, SSE                 wake: event, due time, 60 s
+//	                   │                                 │                               │
+//	             ┌─────▼─────┐                     ┌─────▼─────┐                   ┌─────▼──────┐
+//	             │  signals  │                     │    api    │──── why, status ──▶ dispatcher │
+//	             └───────────┘                     └─────┬─────┘                   └──┬──────┬──┘
+//	                                                     │ Say                claims  │      │ start, adopt, stop
+//	┌───────────┐  ┌─────────────┐                ┌──────▼────────┐          and ends │      │
+//	│ watchdog  │  │ maintenance │                │ conversations │─── terminal ───┐  │      │
+//	└───────────┘  └──────┬──────┘                └──────┬────────┘                │  │      │
+//	 feeds systemd        │ index, sweep          rows   │                       ┌─▼──▼──────▼─┐
+//	                ┌─────▼──────────────────────────────▼──────────┐            │   reaper    │──▶ keepers
+//	                │ registry: state.db, kanban.db, boards/*       │            └─────────────┘
+//	                └───────────────────────────────────────────────┘
+//
+// The order below is the order of being told to stop. Conversations drain while the API still delivers their
+// last words; what others stand on (watchdog, reaper, registry) ends when they have ended. Closing every file is
+// the registry's last act; then the home's lock goes.
+func (c *cli) serve(ctx context.Context) (err error) {
+	d, err := c.build(ctx)
+	if err != nil {
+		return err
+	}
+	defer d.unlock()
+
+	var g run.Group
+	ended := lineup(&g, d.log, []actor{
+		{name: "signals", run: d.signals},
+		{name: "dispatcher", run: d.dispatch},
+		{name: "api", run: d.listen},
+		{name: "conversations", run: d.gateway.Run},
+		{name: "maintenance", run: d.maintain, outlasts: true},
+		{name: "watchdog", run: d.watch, outlasts: true},
+		{name: "reaper", run: d.reaper.Run, outlasts: true},
+		{name: "registry", run: d.registry.Run, outlasts: true},
+	})
+	d.announce()
+	err = g.Run()
+	ended.Wait()
+	d.log.Info("stopped", "uptime", time.Since(d.started).Round(time.Millisecond).String())
+	return err
+}
+
+// signals ends the group on SIGINT or SIGTERM. A second one does not wait for anybody: work that is under way is
+// recovered at the next start exactly as after a power cut.
+func (d *daemon) signals(ctx context.Context) error {
+	got := make(chan os.Signal, 2)
+	signal.Notify(got, os.Interrupt, syscall.SIGTERM)
+	select {
+	case <-ctx.Done():
+		signal.Stop(got)
+		return nil
+	case sig := <-got:
+		d.log.Info("stopping", "signal", sig.String(), "grace", d.config.Agent.ShutdownGrace.String(), "again", "a second signal stops at once")
+		_ = d.notify.Stopping() // a manager that does not hear it waits for the end all the same
+	}
+	go func() {
+		sig := <-got
+		fmt.Fprintf(os.Stderr, "gatewayd: second %v: stopped at once; the next start recovers what was under way\n", sig)
+		os.Exit(exitFailed)
+	}()
+	return nil
+}
+
+// dispatch hands ready cards to workers, unless the configuration says that somebody else does.
+func (d *daemon) dispatch(ctx context.Context) error {
+	if !d.config.Kanban.Dispatch {
+		<-ctx.Done()
+		return nil
+	}
+	return d.dispatcher.Run(ctx)
+}
+
+// maintain follows the transcripts with the search index. It ends after all who write them, so it is the one to
+// let go of the daemon's hold on the store.
+func (d *daemon) maintain(ctx context.Context) error {
+	defer d.state.Release()
+	store, err := d.store()
+	if err != nil {
+		return err
+	}
+	return store.RunIndexer(ctx)
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"gatewayd/internal/problem"
+	"gatewayd/sessiondb"
+)
+
+func (c *cli) sessionsVerb() *cobra.Command {
+	cmd := &cobra.Command{Use: "sessions", Short: "List, show and search conversations", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		return cmd.Help()
+	}}
+	cmd.AddCommand(c.sessionsListVerb(), c.sessionsShowVerb(), c.sessionsSearchVerb())
+	return cmd
+}
+
+// onStore opens state.db for one call. A home without one has no conversations, and reading makes none.
+func (c *cli) onStore(ctx context.Context, do func(context.Context, *sessiondb.Store) error) (err error) {
+	loaded, err := c.load()
+	if err != nil {
+		return err
+	}
+	options := storeOptions(loaded.Config, slog.New(slog.DiscardHandler))
+	options.Existing = true
+	s, err := sessiondb.Open(ctx, options)
+	if problem.Is(err, problem.NotFound) {
+		return &problem.Error{Kind: problem.NotFound, Thing: "home " + loaded.Home, What: "has no conversations yet", Remedy: "start one: gatewayd chat hello"}
+	}
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := s.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	return do(ctx, s)
+}
+
+func (c *cli) sessionsListVerb() *cobra.Command {
+	var limit int
+	cmd := c.readVerb(&cobra.Command{
+		Use: "list", Short: "List conversations, newest first", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.onStore(cmd.Context(), func(ctx context.Context, s *sessiondb.Store) error {
+				sessions, err := s.Sessions(ctx, sessiondb.ListFilter{Limit: limit})
+				if err != nil {
+					return err
+				}
+				return c.emit(map[string]any{"sessions": sessions}, func(w io.Writer) {
+					table(w, func(row func(...any)) {
+						row("SESSION", "LAST ACTIVE", "ROWS", "SOURCE", "TITLE")
+						for _, s := range sessions {
+							row(s.ID, when(s.LastActive), s.MessageCount, s.Source, label(s))
+						}
+					})
+				})
+			})
+		},
+	})
+	cmd.Flags().IntVar(&limit, "limit", 50, "how many at most")
+	return cmd
+}
+
+func (c *cli) sessionsShowVerb() *cobra.Command {
+	var compacted bool
+	cmd := c.readVerb(&cobra.Command{
+		Use: "show SESSION", Short: "Print a conversation", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.onStore(cmd.Context(), func(ctx context.Context, s *sessiondb.Store) error {
+				session, err := s.Session(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				rows, err := s.Messages(ctx, session.ID, sessiondb.MessageFilter{IncludeCompacted: compacted})
+				if err != nil {
+					return err
+				}
+				return c.emit(map[string]any{"session": session, "messages": rows}, func(w io.Writer) { printTranscript(w, rows) })
+			})
+		},
+	})
+	cmd.Flags().BoolVar(&compacted, "compacted", false, "also what compaction folded away")
+	return cmd
+}
+
+func printTranscript(w io.Writer, rows []sessiondb.Message) {
+	for _, m := range rows {
+		who := m.Role
+		if m.ToolName != "" {
+			who += " " + m.ToolName
+		}
+		fmt.Fprintf(w, "%s  %s\n", when(m.CreatedAt), who)
+		if m.Content != "" {
+			fmt.Fprintf(w, "    %s\n", strings.ReplaceAll(strings.TrimSpace(m.Content), "\n", "\n    "))
+		}
+		if len(m.ToolCalls) > 0 {
+			fmt.Fprintf(w, "    %s\n", m.ToolCalls)
+		}
+	}
+}
+
+func (c *cli) sessionsSearchVerb() *cobra.Command {
+	var limit int
+	cmd := c.readVerb(&cobra.Command{
+		Use: "search WORDS...", Short: "Find what was said", Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.onStore(cmd.Context(), func(ctx context.Context, s *sessiondb.Store) error {
+				hits, err := s.Search(ctx, sessiondb.Query{Text: words(args, 0), Limit: limit})
+				if err != nil {
+					return err
+				}
+				return c.emit(map[string]any{"hits": hits}, func(w io.Writer) {
+					for _, h := range hits {
+						fmt.Fprintf(w, "%s  %s  %s\n    %s\n", when(h.CreatedAt), h.SessionID, h.Role, strings.ReplaceAll(h.Snippet, "\n", " "))
+					}
+				})
+			})
+		},
+	})
+	cmd.Flags().IntVar(&limit, "limit", 20, "how many at most")
+	return cmd
+}
+
+// label is what a list calls a conversation: its title, or how it began.
+func label(s sessiondb.Session) string {
+	if s.Title != "" {
+		return s.Title
+	}
+	return s.Preview
+}

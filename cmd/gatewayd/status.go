@@ -1,0 +1,76 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gatewayd/gateway"
+	"gatewayd/kanban/dispatch"
+	"gatewayd/registry"
+)
+
+// status is what the daemon says of itself, at GET /api/status and by `gatewayd status`.
+type status struct {
+	PID        int             `json:"pid"`
+	Build      build           `json:"build"`
+	Home       string          `json:"home"`
+	Addr       string          `json:"addr"`
+	Started    time.Time       `json:"started"`
+	Decisions  []decision      `json:"decisions"`
+	Dispatcher dispatch.Status `json:"dispatcher"`
+	Gateway    gateway.Status  `json:"gateway"`
+	Files      registry.Stats  `json:"files"`
+}
+
+// decision is one thing that the daemon settled at its start, and why.
+type decision struct {
+	Thing string `json:"thing"`
+	Value string `json:"value"`
+	Why   string `json:"why,omitempty"`
+}
+
+func (d *daemon) status() status {
+	return status{
+		PID: os.Getpid(), Build: thisBuild(), Home: d.config.Home, Addr: d.listener.Addr().String(), Started: d.started,
+		Decisions: d.decisions, Dispatcher: d.dispatcher.Status(), Gateway: d.gateway.Status(), Files: d.registry.Stats(),
+	}
+}
+
+func (c *cli) statusVerb() *cobra.Command {
+	return c.readVerb(&cobra.Command{
+		Use: "status", Short: "Say whether the daemon runs and what it is doing", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cl, err := c.dial()
+			if err != nil {
+				return err
+			}
+			var s status
+			if err := cl.call(cmd.Context(), http.MethodGet, "/api/status", nil, &s); err != nil {
+				return err
+			}
+			return c.emit(s, func(w io.Writer) { printStatus(w, s) })
+		},
+	})
+}
+
+func printStatus(w io.Writer, s status) {
+	fmt.Fprintf(w, "running, pid %d, up %s, http://%s\n\n", s.PID, time.Since(s.Started).Round(time.Second), s.Addr)
+	printDecisions(w, s.Decisions)
+	d := s.Dispatcher
+	fmt.Fprintf(w, "\nturns: %d running, %d waiting, %d ended (%d failed, %d interrupted)\n",
+		len(s.Gateway.Running), s.Gateway.Queued, s.Gateway.Turns, s.Gateway.Failed, s.Gateway.Interrupted)
+	printDispatcher(w, d)
+}
+
+func printDecisions(w io.Writer, decisions []decision) {
+	table(w, func(row func(...any)) {
+		for _, d := range decisions {
+			row(d.Thing, d.Value, d.Why)
+		}
+	})
+}
