@@ -1,0 +1,212 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gatewayd/config"
+	"gatewayd/reaper"
+)
+
+// program is the binary under test, built once.
+var program string
+
+func TestMain(m *testing.M) {
+	reaper.Main()
+	if path := os.Getenv(claimerEnv); path != "" {
+		os.Exit(claimAll(path))
+	}
+	flag.Parse()
+	os.Exit(buildAndRun(m))
+}
+
+func buildAndRun(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "gatewayd-e2e-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	program = filepath.Join(dir, "gatewayd")
+	build := exec.Command("go", "build", "-o", program, "../cmd/gatewayd")
+	build.Stdout, build.Stderr = os.Stderr, os.Stderr
+	if err := build.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "build the program:", err)
+		return 1
+	}
+	return m.Run()
+}
+
+// patience is how long a test waits for something that happens in milliseconds on an idle machine.
+const patience = 30 * time.Second
+
+// newHome makes a home with this configuration.
+func newHome(t *testing.T, yaml string) string {
+	t.Helper()
+	home := t.TempDir()
+	if err := os.WriteFile(filepath.Join(home, "config.yaml"), []byte(yaml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return home
+}
+
+// daemon is a started program.
+type daemon struct {
+	t     *testing.T
+	home  string
+	child *reaper.Child
+	log   *bytes.Buffer // complete when the child has ended
+	base  string
+	key   string
+}
+
+// start runs the daemon of a home and waits until it answers.
+func start(t *testing.T, home string, args ...string) *daemon {
+	t.Helper()
+	d := launch(t, home, args...)
+	d.until("the daemon is ready", func() bool {
+		holder, held, err := config.HolderOf(home)
+		if err != nil || !held || holder.PID != d.child.PID() || holder.Addr == "" {
+			return false
+		}
+		key, err := config.ReadAPIKey(home)
+		if err != nil {
+			return false
+		}
+		d.base, d.key = "http://"+holder.Addr, key.Reveal()
+		var health struct{ PID int }
+		return d.try(http.MethodGet, "/health/detailed", nil, &health) == nil && health.PID == d.child.PID()
+	})
+	return d
+}
+
+// launch runs the daemon and does not wait for it.
+func launch(t *testing.T, home string, args ...string) *daemon {
+	t.Helper()
+	d := &daemon{t: t, home: home, log: &bytes.Buffer{}}
+	argv := append([]string{program, "--home", home, "--addr", "127.0.0.1:0"}, args...)
+	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}
+	child, err := reaper.StartChild(argv, env, home, d.log, d.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.child = child
+	t.Cleanup(func() {
+		_ = child.Signal(syscall.SIGKILL)
+		_, _, _ = child.Wait()
+		if t.Failed() {
+			t.Logf("log of the daemon:\n%s", d.log)
+		}
+	})
+	return d
+}
+
+// until asks again until the answer is yes. A daemon that ends meanwhile fails the test at once.
+func (d *daemon) until(what string, is func() bool) {
+	d.t.Helper()
+	late := time.After(patience)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !is() {
+		select {
+		case <-late:
+			d.t.Fatalf("not within %v: %s", patience, what)
+		case <-d.child.Done():
+			d.t.Fatalf("the daemon ended while waiting until %s", what)
+		case <-tick.C:
+		}
+	}
+}
+
+// end waits for the daemon's end and gives its exit code and signal.
+func (d *daemon) end() (code, signal int) {
+	d.t.Helper()
+	late := time.AfterFunc(patience, func() { _ = d.child.Signal(syscall.SIGKILL) })
+	defer late.Stop()
+	code, signal, err := d.child.Wait()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return code, signal
+}
+
+// stop ends the daemon as a supervisor does.
+func (d *daemon) stop() {
+	d.t.Helper()
+	if err := d.child.Signal(syscall.SIGTERM); err != nil {
+		d.t.Fatal(err)
+	}
+	if code, signal := d.end(); code != 0 || signal != 0 {
+		d.t.Fatalf("stopped with code %d, signal %d", code, signal)
+	}
+}
+
+// call speaks to the API and fails the test on a refusal.
+func (d *daemon) call(method, path string, body, out any) {
+	d.t.Helper()
+	if err := d.try(method, path, body, out); err != nil {
+		d.t.Fatalf("%s %s: %v", method, path, err)
+	}
+}
+
+func (d *daemon) try(method, path string, body, out any) error {
+	resp, err := d.send(method, path, body)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode >= http.StatusBadRequest {
+		return errors.New(resp.Status + " " + string(raw))
+	}
+	if out == nil {
+		return nil
+	}
+	return json.Unmarshal(raw, out)
+}
+
+func (d *daemon) send(method, path string, body any) (*http.Response, error) {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequest(method, d.base+path, bytes.NewReader(raw))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+d.key)
+	req.Header.Set("Content-Type", "application/json")
+	return http.DefaultClient.Do(req)
+}
+
+// cli runs a verb beside the daemon.
+func cli(t *testing.T, home string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	cmd := exec.Command(program, append([]string{"--home", home}, args...)...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}
+	var out, errs strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return out.String(), errs.String(), exit.ExitCode()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), 0
+}
