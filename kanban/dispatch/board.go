@@ -32,6 +32,7 @@ type board struct {
 	lastTick time.Time
 	swept    time.Time // when finished cards' workspaces were last looked for
 
+	wrote   bool // this tick has changed the board since its survey
 	ready   []Candidate
 	holds   map[string]Hold   // ready card → its first hold
 	past    map[string]Hold   // the same of the tick before
@@ -58,7 +59,7 @@ func (d *Dispatcher) visit(ctx context.Context, b *board, p *pass) {
 	if ctx.Err() != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, boardPatience)
+	ctx, cancel := context.WithTimeout(ctx, d.o.BoardPatience)
 	defer cancel()
 	if !d.enter(ctx, b, p) {
 		return

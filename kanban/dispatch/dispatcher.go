@@ -34,6 +34,8 @@ type Options struct {
 	RunsDir    string      // per-run directories; default <home>/runs
 	Offline    func() bool // reports that there is only the offline model; nil = never
 	Log        *slog.Logger
+
+	BoardPatience time.Duration // 0 = DefaultBoardPatience
 }
 
 // Dispatcher hands cards to workers. Run is its life; Wake, Tick, Status and Why are safe for concurrent use.
@@ -77,6 +79,9 @@ func New(o Options) (*Dispatcher, error) {
 	}
 	if o.RunsDir == "" {
 		o.RunsDir = o.Home + "/runs"
+	}
+	if o.BoardPatience == 0 {
+		o.BoardPatience = DefaultBoardPatience
 	}
 	if o.Offline == nil {
 		o.Offline = func() bool { return false }

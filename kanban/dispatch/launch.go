@@ -139,6 +139,7 @@ func (d *Dispatcher) complete(ctx context.Context, b *board, w *attached, p *pas
 	case err != nil:
 		return "", fmt.Errorf("complete card: %w", err)
 	}
+	b.wrote = true
 	p.note(&p.Completed, w.item(true))
 	b.log.Info("run ended", "task", w.task, "run", w.run, "pid", w.exit.PID, "lane", w.lane, "outcome", kanban.OutcomeCompleted, "card", string(kanban.StatusDone))
 	return "", nil

@@ -11,25 +11,34 @@ import (
 )
 
 const (
-	boardPatience = 5 * time.Second  // what one board may take of a tick, so that a busy file holds up no other
-	writePatience = 10 * time.Second // what the record of a started worker may take
+	// DefaultBoardPatience is what one board may take of a tick, so that a file that another process holds locked
+	// holds up no other board.
+	DefaultBoardPatience = 5 * time.Second
+	writePatience        = 10 * time.Second // what the record of a started worker may take
 )
 
-// supply promotes what became ready and lists what could start.
-func (d *Dispatcher) supply(ctx context.Context, b *board, p *pass) error {
-	promoted, err := b.handle.Promote(ctx)
-	if err = stored(err); err != nil {
-		return fmt.Errorf("promote cards: %w", err)
+// supply promotes what became ready and lists what could start. The survey's list stands unless this tick has
+// changed the board since.
+func (d *Dispatcher) supply(ctx context.Context, b *board, survey kanban.Survey, p *pass) error {
+	if survey.Promotable || b.wrote {
+		promoted, err := b.handle.Promote(ctx)
+		if err = stored(err); err != nil {
+			return fmt.Errorf("promote cards: %w", err)
+		}
+		for _, id := range promoted {
+			b.wrote = true
+			p.note(&p.Promoted, Item{Board: b.slug, Task: id})
+		}
 	}
-	for _, id := range promoted {
-		p.note(&p.Promoted, Item{Board: b.slug, Task: id})
-	}
-	ready, err := b.handle.Ready(ctx)
-	if err != nil {
-		return fmt.Errorf("list ready cards: %w", err)
+	if b.wrote {
+		ready, err := b.handle.Ready(ctx)
+		if err != nil {
+			return fmt.Errorf("list ready cards: %w", err)
+		}
+		survey.Ready = ready
 	}
 	b.ready = b.ready[:0]
-	for _, c := range ready {
+	for _, c := range survey.Ready {
 		b.ready = append(b.ready, candidateOf(b.slug, c))
 	}
 	return nil
@@ -84,7 +93,7 @@ func (d *Dispatcher) queues(p *pass) []*queue {
 
 // consider starts a card, or records why not.
 func (d *Dispatcher) consider(life context.Context, b *board, c Candidate, s *Situation, p *pass) bool {
-	ctx, cancel := context.WithTimeout(life, boardPatience)
+	ctx, cancel := context.WithTimeout(life, d.o.BoardPatience)
 	defer cancel()
 	d.fill(s, c)
 	holds := Gates(c, *s)

@@ -14,12 +14,13 @@ import (
 // upkeep is a board's part of a tick up to the spawns: ends, claims, orphans, stale, crashes, timeouts, promotion,
 // and then the list of cards that could start.
 func (d *Dispatcher) upkeep(ctx context.Context, b *board, p *pass) error {
-	rows, err := b.handle.Running(ctx)
+	survey, err := b.handle.Survey(ctx)
 	if err != nil {
-		return fmt.Errorf("list running cards: %w", err)
+		return fmt.Errorf("survey board: %w", err)
 	}
+	b.wrote = false
 	open := map[kanban.RunID]bool{}
-	for _, row := range rows {
+	for _, row := range survey.Running {
 		open[row.Run.ID] = true
 	}
 	ended, err := d.settleEnded(ctx, b, open, p)
@@ -27,7 +28,7 @@ func (d *Dispatcher) upkeep(ctx context.Context, b *board, p *pass) error {
 		return err
 	}
 	b.others, b.running = map[string]string{}, 0
-	for _, row := range rows {
+	for _, row := range survey.Running {
 		if ended[row.Run.ID] {
 			continue
 		}
@@ -37,7 +38,7 @@ func (d *Dispatcher) upkeep(ctx context.Context, b *board, p *pass) error {
 	}
 	d.leftovers(b, open, p)
 	d.sweep(ctx, b, len(ended) > 0, p)
-	return d.supply(ctx, b, p)
+	return d.supply(ctx, b, survey, p)
 }
 
 // settleEnded accounts for the workers of this board that have ended.
@@ -161,6 +162,7 @@ func (d *Dispatcher) byTrailer(b *board, o Open, v Verdict) Verdict {
 func (d *Dispatcher) reconcile(ctx context.Context, b *board, item Item, p *pass) error {
 	freed, err := b.handle.Reconcile(ctx, item.Task)
 	if freed {
+		b.wrote = true
 		p.note(&p.Reconciled, item)
 		b.log.Info("card without a whole claim was freed", "task", item.Task, "run", item.Run)
 	}
@@ -176,6 +178,7 @@ func (d *Dispatcher) end(ctx context.Context, b *board, item Item, v Verdict, ex
 	if err = stored(err); err != nil {
 		return err
 	}
+	b.wrote = true
 	p.note(p.byOutcome(v), item)
 	if ended.GaveUp {
 		p.note(&p.AutoBlocked, item)
