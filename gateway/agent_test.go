@@ -14,14 +14,17 @@ import (
 type desk struct{ said []string }
 
 func (d *desk) Show(context.Context, string) (any, error) { return map[string]string{"id": "t_1"}, nil }
+
 func (d *desk) Complete(_ context.Context, c tool.Completion) error {
 	d.said = append(d.said, "complete "+c.Summary)
 	return nil
 }
+
 func (d *desk) Block(_ context.Context, reason, _ string) error {
 	d.said = append(d.said, "block "+reason)
 	return nil
 }
+
 func (d *desk) Comment(_ context.Context, _, body string) error {
 	d.said = append(d.said, "comment "+body)
 	return nil
@@ -35,10 +38,14 @@ func TestAWorkersExitCodeTellsWhoIsToBlame(t *testing.T) {
 		board  string
 		log    string
 	}{
-		"done": {[]fakellm.Response{fakellm.ToolCall{Name: "kanban_comment", Args: map[string]any{"body": "hm"}}, complete, fakellm.Text{Text: "ended"}},
-			ExitDone, "comment hm; complete made it", "> kanban_complete"},
-		"blocked": {[]fakellm.Response{fakellm.ToolCall{Name: "kanban_block", Args: map[string]any{"reason": "no key"}}, fakellm.Text{Text: "x"}},
-			ExitDone, "block no key", "no key"},
+		"done": {
+			[]fakellm.Response{fakellm.ToolCall{Name: "kanban_comment", Args: map[string]any{"body": "hm"}}, complete, fakellm.Text{Text: "ended"}},
+			ExitDone, "comment hm; complete made it", "> kanban_complete",
+		},
+		"blocked": {
+			[]fakellm.Response{fakellm.ToolCall{Name: "kanban_block", Args: map[string]any{"reason": "no key"}}, fakellm.Text{Text: "x"}},
+			ExitDone, "block no key", "no key",
+		},
 		"reminded":                        {[]fakellm.Response{fakellm.Text{Text: "I am done"}, complete, fakellm.Text{Text: "x"}}, ExitDone, "complete made it", "I am done"},
 		"forgotten":                       {[]fakellm.Response{fakellm.Text{Text: "a"}, fakellm.Text{Text: "b"}}, ExitDone, "", "without completing"},
 		"rate limited":                    {[]fakellm.Response{fakellm.Error{Status: 429, Message: "slow down"}}, ExitRateLimited, "", "slow down"},

@@ -28,43 +28,17 @@ type exit struct {
 	finish    string
 	partial   string
 	note      string
-	cause     error // the interrupt, when it was one
+	cause     Cause // the interrupt, when it was one
 	problem   *problem.Error
 	class     provider.Class
 	retryable bool
-}
-
-// interruptNotes are the closing words of each cause. A lost lease has none: the transcript is somebody else's.
-var interruptNotes = map[error]string{
-	Stop:       "[Stopped by the user before there was an answer.]",
-	Redirect:   "[Left unfinished: a newer message took over.]",
-	ClientGone: "[Left unfinished: the client disconnected before there was an answer.]",
-	Drain:      "[Interrupted: gatewayd was stopping. Nothing of this turn is running any more; send a message to go on.]",
-	Stall:      "[Ended: there was no sign of life from the model or a tool for too long. Nothing of this turn is running any more.]",
-	LeaseLost:  "[Ended: another process took over this conversation. Nothing more was written here.]",
-}
-
-func causeName(cause error) string {
-	switch cause {
-	case Stop:
-		return "stop"
-	case Redirect:
-		return "redirect"
-	case Drain:
-		return "drain"
-	case Stall:
-		return "stall"
-	case LeaseLost:
-		return "lease_lost"
-	}
-	return "client_gone"
 }
 
 // interruptedExit ends a turn whose context carries a cause.
 func interruptedExit(ctx context.Context, partial string) exit {
 	cause := causeOf(ctx)
 	return exit{
-		reason: "interrupted(" + causeName(cause) + ")", finish: finishInterrupted, partial: partial, note: interruptNotes[cause], cause: cause,
+		reason: "interrupted(" + cause.name() + ")", finish: finishInterrupted, partial: partial, note: cause.note(), cause: cause,
 		retryable: true,
 	}
 }

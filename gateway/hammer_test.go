@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"gatewayd/gateway/provider"
 	"gatewayd/gateway/tool"
 	"gatewayd/internal/problem"
+	"gatewayd/sessiondb"
 )
 
 // brain is a model in this process. It calls a tool for each message, then answers; now and then it waits until it is ended.
@@ -138,4 +140,64 @@ func b2i(b bool) int {
 		return 1
 	}
 	return 0
+}
+
+// scripted is a model in this process that does what a function says.
+type scripted func(context.Context, provider.Request, func(provider.Delta)) (provider.Response, error)
+
+func (s scripted) Describe() provider.Description {
+	return provider.Description{Name: "scripted", Provider: "test"}
+}
+
+func (s scripted) Complete(ctx context.Context, r provider.Request, show func(provider.Delta)) (provider.Response, error) {
+	return s(ctx, r, show)
+}
+
+func TestAPanicCostsItsTurnOnly(t *testing.T) {
+	broken := true
+	h := newHouse(t, func(o *Options) {
+		o.Model = scripted(func(context.Context, provider.Request, func(provider.Delta)) (provider.Response, error) {
+			if broken {
+				panic("a bug")
+			}
+			return provider.Response{Text: "fine"}, nil
+		})
+	})
+	if _, err := h.Say(soon(t), Say{Session: "s1", Source: SourceAPI, Text: "one"}, nil); !problem.Is(err, problem.Internal) {
+		t.Errorf("%v", err)
+	}
+	broken = false
+	if r := h.say(Say{Text: "two"}); r.Text != "fine" {
+		t.Errorf("%+v", r)
+	}
+	if got := shape(h.rows("s1")); got != "user assistant/closing user assistant" {
+		t.Error(got)
+	}
+}
+
+// BenchmarkTurn is a turn without tools, and one with a call, against a model that costs nothing: what is left is ours and the disk's.
+func BenchmarkTurn(b *testing.B) {
+	for name, calls := range map[string]int{"text": 0, "call": 1} {
+		b.Run(name, func(b *testing.B) {
+			store, err := sessiondb.Open(b.Context(), sessiondb.Options{Path: filepath.Join(b.TempDir(), "state.db"), Log: quiet()})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer store.Close()
+			g := New(Options{Store: store, Tools: tools(echo("work")), Terminal: tool.Allow, Log: quiet(), Model: scripted(
+				func(_ context.Context, r provider.Request, _ func(provider.Delta)) (provider.Response, error) {
+					if calls > 0 && r.Messages[len(r.Messages)-1].Role == roleUser {
+						return provider.Response{ToolCalls: []provider.ToolCall{{ID: "a", Name: "work", Arguments: "{}"}}}, nil
+					}
+					return provider.Response{Text: "fine"}, nil
+				})})
+			n := 0
+			for b.Loop() {
+				n++
+				if r, err := g.Say(b.Context(), Say{Session: fmt.Sprintf("s%d", n/50), Source: SourceCLI, Text: "hello"}, nil); err != nil || !r.Completed {
+					b.Fatal(r, err)
+				}
+			}
+		})
+	}
 }

@@ -17,20 +17,20 @@ import (
 // TestTheCauseDecidesWhatIsWritten ends a turn by each cause, while the model streams and while a tool runs.
 func TestTheCauseDecidesWhatIsWritten(t *testing.T) {
 	for _, c := range []struct {
-		cause  error
+		cause  Cause
 		stream string // rows after an interrupt of the stream
 		row    string // the last row's text there
 		tool   string // rows after an interrupt of a tool
 		exit   string
 	}{
-		{Stop, "user assistant/closing", "partly \n\n" + interruptNotes[Stop], "user assistant+2 tool tool assistant/closing", "interrupted(stop)"},
+		{Stop, "user assistant/closing", "partly \n\n" + Stop.note(), "user assistant+2 tool tool assistant/closing", "interrupted(stop)"},
 		{Redirect, "user assistant/checkpoint", "partly ", "user assistant+2 tool tool assistant/closing", "interrupted(redirect)"},
-		{ClientGone, "user assistant/closing", "partly \n\n" + interruptNotes[ClientGone], "user assistant+2 tool tool assistant/closing", "interrupted(client_gone)"},
-		{Drain, "user assistant/closing", "partly \n\n" + interruptNotes[Drain], "user assistant+2 tool tool assistant/closing", "interrupted(drain)"},
-		{Stall, "user assistant/closing", "partly \n\n" + interruptNotes[Stall], "user assistant+2 tool tool assistant/closing", "interrupted(stall)"},
+		{ClientGone, "user assistant/closing", "partly \n\n" + ClientGone.note(), "user assistant+2 tool tool assistant/closing", "interrupted(client_gone)"},
+		{Drain, "user assistant/closing", "partly \n\n" + Drain.note(), "user assistant+2 tool tool assistant/closing", "interrupted(drain)"},
+		{Stall, "user assistant/closing", "partly \n\n" + Stall.note(), "user assistant+2 tool tool assistant/closing", "interrupted(stall)"},
 		{LeaseLost, "user", "hello", "user assistant+2", "interrupted(lease_lost)"},
 	} {
-		t.Run(causeName(c.cause), func(t *testing.T) {
+		t.Run(c.cause.name(), func(t *testing.T) {
 			t.Run("stream", func(t *testing.T) { interruptStream(t, c.cause, c.stream, c.row, c.exit) })
 			t.Run("tool", func(t *testing.T) { interruptTool(t, c.cause, c.tool, c.exit) })
 		})
@@ -38,7 +38,7 @@ func TestTheCauseDecidesWhatIsWritten(t *testing.T) {
 }
 
 // end ends the turn of s1 the way the cause does in life.
-func end(t *testing.T, h *house, cause error, leave context.CancelFunc) {
+func end(t *testing.T, h *house, cause Cause, leave context.CancelFunc) {
 	t.Helper()
 	switch cause {
 	case ClientGone:
@@ -78,7 +78,7 @@ func steal(t *testing.T, store *sessiondb.Store, session string) {
 	}
 }
 
-func interruptStream(t *testing.T, cause error, rows, last, exit string) {
+func interruptStream(t *testing.T, cause Cause, rows, last, exit string) {
 	gate := make(chan struct{})
 	h := newHouse(t, nil, fakellm.Text{Text: "partly never comes", ChunkChars: 7, Gate: gate})
 	ctx, leave := context.WithCancel(soon(t))
@@ -98,7 +98,7 @@ func interruptStream(t *testing.T, cause error, rows, last, exit string) {
 	}
 }
 
-func interruptTool(t *testing.T, cause error, rows, exit string) {
+func interruptTool(t *testing.T, cause Cause, rows, exit string) {
 	running := make(chan struct{}, 2)
 	halfway := func(ctx context.Context, _ tool.Call) tool.Result {
 		running <- struct{}{}
@@ -125,7 +125,7 @@ func interruptTool(t *testing.T, cause error, rows, exit string) {
 	}
 }
 
-func checkInterrupted(t *testing.T, h *house, r Result, cause error, rows, exit string) {
+func checkInterrupted(t *testing.T, h *house, r Result, cause Cause, rows, exit string) {
 	t.Helper()
 	if got := shape(h.rows("s1")); got != rows {
 		t.Errorf("rows: %s, want %s", got, rows)

@@ -87,8 +87,10 @@ func TestATurnStopsWhereItsRowCouldNotBeStored(t *testing.T) {
 	}{
 		{"P1 user row", func(m sessiondb.NewMessage) bool { return m.Role == roleUser }, false, 0, false, "", ""},
 		{"P2 calls", func(m sessiondb.NewMessage) bool { return len(m.ToolCalls) > 0 }, true, 1, false, "user assistant/closing", "could not be stored"},
-		{"P3 result", func(m sessiondb.NewMessage) bool { return m.Role == roleTool && m.Kind == "" }, true, 1, true,
-			"user assistant+1 tool/repair assistant/closing", "could not be stored"},
+		{
+			"P3 result", func(m sessiondb.NewMessage) bool { return m.Role == roleTool && m.Kind == "" }, true, 1, true,
+			"user assistant+1 tool/repair assistant/closing", "could not be stored",
+		},
 		{"P5 answer", func(m sessiondb.NewMessage) bool { return m.Content == "done" }, true, 2, true, "user assistant+1 tool", "done\n\n[This answer could not be saved"},
 	} {
 		t.Run(c.point, func(t *testing.T) {

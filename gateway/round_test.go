@@ -237,7 +237,7 @@ func TestWhatWasStoredIsWhatIsSentAfterARestart(t *testing.T) {
 	if want := len(sentMessages(t, before[2])) + 2; len(last) != want {
 		t.Errorf("%d messages after the restart, want %d", len(last), want)
 	}
-	if tail := string(all[3].Body); strings.Index(tail, `"tools":`) < 0 || toolsOf(t, all[0]) != toolsOf(t, all[3]) {
+	if tail := string(all[3].Body); !strings.Contains(tail, `"tools":`) || toolsOf(t, all[0]) != toolsOf(t, all[3]) {
 		t.Error("the tools changed")
 	}
 }

@@ -174,7 +174,7 @@ func (t *turn) close(x exit) {
 		t.answer(x.answer)
 		return
 	}
-	t.result.Interrupted, t.result.Failed = x.cause != nil, x.cause == nil
+	t.result.Interrupted, t.result.Failed = x.cause != "", x.cause == ""
 	t.result.Error, t.result.Class, t.result.Retryable = x.problem, x.class, x.retryable
 	row := closingRow(x)
 	t.result.Text = row.Content

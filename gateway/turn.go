@@ -68,17 +68,6 @@ func (g *Gateway) newTurn(j *job) *turn {
 	return t
 }
 
-// causeOf gives a cause of this package for a caller's context that ended.
-func causeOf(ctx context.Context) error {
-	cause := context.Cause(ctx)
-	for _, known := range []error{Stop, Redirect, ClientGone, Drain, LeaseLost, Stall} {
-		if errors.Is(cause, known) {
-			return known
-		}
-	}
-	return ClientGone
-}
-
 func (t *turn) picture() RunningTurn {
 	phase, _ := t.phase.Load().(string)
 	return RunningTurn{Session: t.session.ID, Turn: t.id, Phase: phase, Since: t.started, Progress: t.progress.at()}

@@ -45,15 +45,23 @@ func (l *List) UnmarshalJSON(data []byte) error {
 func BoardTools(board Board) (tools []Tool, ended func() bool) {
 	var end atomic.Bool
 	return []Tool{
-		boardTool{name: "kanban_show", describe: "Show a card with its comments, links and earlier runs. Without task_id: your own card.",
-			schema: `{"type":"object","properties":{"task_id":{"type":"string"}}}`, readOnly: true, run: show(board)},
-		boardTool{name: "kanban_comment", describe: "Leave a comment on a card, for the people and workers who read it next.",
-			schema: `{"type":"object","properties":{"task_id":{"type":"string"},"body":{"type":"string"}},"required":["body"]}`, run: comment(board)},
-		boardTool{name: "kanban_complete", describe: "End your card as done. Call it exactly once, last, with a summary of what was done.",
+		boardTool{
+			name: "kanban_show", describe: "Show a card with its comments, links and earlier runs. Without task_id: your own card.",
+			schema: `{"type":"object","properties":{"task_id":{"type":"string"}}}`, readOnly: true, run: show(board),
+		},
+		boardTool{
+			name: "kanban_comment", describe: "Leave a comment on a card, for the people and workers who read it next.",
+			schema: `{"type":"object","properties":{"task_id":{"type":"string"},"body":{"type":"string"}},"required":["body"]}`, run: comment(board),
+		},
+		boardTool{
+			name: "kanban_complete", describe: "End your card as done. Call it exactly once, last, with a summary of what was done.",
 			schema: `{"type":"object","properties":{"summary":{"type":"string"},"result":{"type":"string"},"metadata":{"type":"object"},` +
-				`"created_cards":{"type":"array","items":{"type":"string"}}},"required":["summary"]}`, run: complete(board, &end)},
-		boardTool{name: "kanban_block", describe: "End your card as blocked, when you cannot go on without somebody. Say what you need.",
-			schema: `{"type":"object","properties":{"reason":{"type":"string"},"kind":{"type":"string"}},"required":["reason"]}`, run: block(board, &end)},
+				`"created_cards":{"type":"array","items":{"type":"string"}}},"required":["summary"]}`, run: complete(board, &end),
+		},
+		boardTool{
+			name: "kanban_block", describe: "End your card as blocked, when you cannot go on without somebody. Say what you need.",
+			schema: `{"type":"object","properties":{"reason":{"type":"string"},"kind":{"type":"string"}},"required":["reason"]}`, run: block(board, &end),
+		},
 	}, end.Load
 }
 

@@ -28,9 +28,11 @@ func (b *board) say(format string, a ...any) error {
 func (b *board) Complete(_ context.Context, d Completion) error {
 	return b.say("complete %s %s %v %v", d.Summary, d.Result, d.Metadata, d.CreatedCards)
 }
+
 func (b *board) Block(_ context.Context, reason, kind string) error {
 	return b.say("block %s %s", reason, kind)
 }
+
 func (b *board) Comment(_ context.Context, task, body string) error {
 	return b.say("comment %s %s", task, body)
 }
