@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"gatewayd/gateway/provider"
 	"gatewayd/gateway/tool"
 	"gatewayd/internal/fakellm"
 )
@@ -348,4 +349,18 @@ func TestAToolThatDoesNotStopIsLeftBehind(t *testing.T) {
 		}
 		close(release)
 	})
+}
+
+func TestTheOfflineModelRunsACommandAndQuotesIt(t *testing.T) {
+	terminal := tool.NewTerminal(tool.TerminalOptions{Reaper: newReaper(t, t.TempDir()), Dir: t.TempDir()})
+	h := newHouse(t, func(o *Options) { o.Model, o.Tools = provider.Offline(), tools(terminal) })
+	var kinds []string
+	r, err := h.Say(soon(t), Say{Session: "s1", Source: SourceAPI, Text: "please run\n$ echo from the shell"}, func(e Event) {
+		if e.Kind != EventDelta {
+			kinds = append(kinds, string(e.Kind)+" "+e.Tool)
+		}
+	})
+	if err != nil || !r.Completed || !strings.Contains(r.Text, "from the shell") || strings.Join(kinds, ", ") != "tool_started terminal, tool_finished terminal" {
+		t.Errorf("%+v, %v, %v", r, err, kinds)
+	}
 }
