@@ -133,6 +133,9 @@ func (w *writer) runOp(tx *Tx, r *request) error {
 	}
 	err := w.do(tx, r)
 	if w.conn.db.GetAutocommit() {
+		if err == nil { // it looked away from the error that ended the transaction
+			err = &classified{class: IO, err: errLostTransaction}
+		}
 		return err
 	}
 	if err != nil {
@@ -274,7 +277,10 @@ func (w *writer) answerAll(batch []*request, err error) {
 // answerStored answers after the COMMIT: nil, or the operation's own error, which was decided with the rows of
 // its neighbours in view and therefore waits for them to be stored.
 func (w *writer) answerStored(batch []*request) {
-	torn := w.checkTorn(batch)
+	var torn error
+	if anySucceeded(batch) {
+		torn = w.checkTorn()
+	}
 	for _, r := range batch {
 		if r.err != nil {
 			w.answer(r, r.err)

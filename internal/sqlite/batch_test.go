@@ -106,6 +106,22 @@ func TestARollbackNeverHidesTheFirstError(t *testing.T) {
 	mustWrite(t, f, insert("goes on"))
 }
 
+// An operation that looks away from an error that ended the transaction must not be told that it is stored.
+func TestALostTransactionIsNeverAcknowledged(t *testing.T) {
+	f := mustOpen(t, testOptions(t))
+	err := f.Write(t.Context(), Op{Label: "looks away", Do: func(tx *Tx) error {
+		tx.Exec("INSERT INTO rows (uid) VALUES ('lost')")
+		tx.db.Exec("ROLLBACK")
+		return nil
+	}})
+	if ClassOf(err) != IO {
+		t.Errorf("got %v", err)
+	}
+	if n := count(t, f); n != 0 {
+		t.Errorf("rows = %d", n)
+	}
+}
+
 // A full disk or an I/O error inside a statement makes SQLite roll back everything. The neighbours run again.
 func TestALostTransactionIsRunAgainForTheOthers(t *testing.T) {
 	f := mustOpen(t, testOptions(t))
@@ -214,6 +230,22 @@ func TestACommitOfUnknownFateIsResolvedByAskingForTheRow(t *testing.T) {
 				t.Errorf("rows = %d, want %d", n, want)
 			}
 		})
+	}
+}
+
+func TestACommitThatCouldNotBeWrittenIsKnownNotToBeStored(t *testing.T) {
+	o := testOptions(t)
+	o.seams.commit = func(func() error) error { return sqlite3.IOERR_WRITE }
+	o.seams.full = func(string) bool { return true }
+	f := mustOpen(t, o)
+	op := insert("a")
+	op.Done = nil
+	err := f.Write(t.Context(), op)
+	if ClassOf(err) != NoSpace || !strings.Contains(err.Error(), fateNone) {
+		t.Errorf("got %v", err)
+	}
+	if n := count(t, f); n != 0 {
+		t.Errorf("rows = %d", n)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/ncruces/go-sqlite3"
+
 	"gatewayd/internal/problem"
 )
 
@@ -20,6 +22,9 @@ func (w *writer) settleFate(batch []*request, cause error) {
 func (w *writer) fateOf(r *request, cause error) error {
 	if r.err != nil {
 		return w.f.explain(r.err, fateNone)
+	}
+	if certainlyNotStored(cause) {
+		return w.f.explain(cause, fateNone)
 	}
 	if r.op.Done == nil {
 		return w.unknownFate(r, cause)
@@ -43,6 +48,12 @@ func (w *writer) fateOf(r *request, cause error) error {
 		return nil
 	}
 	return w.f.explain(cause, fateNone)
+}
+
+// certainlyNotStored: the frame or page that would have made the commit valid could not be written. A failed sync
+// proves nothing, and neither does a fault.
+func certainlyNotStored(cause error) bool {
+	return !isFault(cause) && (errors.Is(cause, sqlite3.IOERR_WRITE) || errors.Is(cause, sqlite3.FULL))
 }
 
 func (w *writer) unknownFate(r *request, cause error) error {

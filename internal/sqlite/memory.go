@@ -47,8 +47,9 @@ func (m *Memory) Do(fn func(*Tx) error) error {
 		if err := m.conn.control("BEGIN"); err != nil {
 			return err
 		}
+		defer m.conn.rollback() // also when fn panics; after COMMIT there is nothing to undo
 		if err := fn(&Tx{m.conn}); err != nil {
-			return errors.Join(err, m.conn.control("ROLLBACK"))
+			return err
 		}
 		return m.conn.control("COMMIT")
 	})

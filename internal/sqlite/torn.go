@@ -35,7 +35,7 @@ const (
 )
 
 // checkTorn looks once per COMMIT; everybody in the batch hears the same.
-func (w *writer) checkTorn([]*request) error {
+func (w *writer) checkTorn() error {
 	if !w.f.opts.TornCheck || w.conn == nil {
 		return nil
 	}
