@@ -36,7 +36,9 @@ func Main() {
 	// The thread that starts the leader must live as long as the keeper: see leaderAttr.
 	runtime.LockOSThread()
 	nameThread("gatewayd-keeper")
-	os.Exit(keeperMain())
+	// Not os.Exit: what the rest of the program has registered for its end has no place here, and under the race
+	// detector costs each keeper a second.
+	syscall.Exit(keeperMain())
 }
 
 // keeper is the state of one keeper process. Only the goroutine of keeperMain touches it.

@@ -34,7 +34,12 @@ func TestMain(m *testing.M) {
 			os.Exit(0)
 		}
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	for _, report := range raceReports() {
+		fmt.Fprintln(os.Stderr, report)
+		code = 1
+	}
+	os.Exit(code)
 }
 
 var roles = map[string]func([]string) error{"daemon": daemonRole, "first": firstRole}
@@ -46,7 +51,7 @@ var path = "PATH=" + os.Getenv("PATH")
 
 func newReaper(t testing.TB, options ...func(*reaper.Options)) *reaper.Reaper {
 	t.Helper()
-	o := reaper.Options{Dir: t.TempDir()}
+	o := reaper.Options{Dir: t.TempDir(), Exe: keeperExe(t)}
 	for _, option := range options {
 		option(&o)
 	}

@@ -2,6 +2,7 @@ package reaper
 
 import (
 	"os"
+	"slices"
 	"time"
 
 	"gatewayd/internal/procfs"
@@ -11,6 +12,10 @@ const (
 	// sweepLimit bounds the killing of a lost tree; what is left then is stuck in the kernel or belongs to somebody
 	// else, and the record says so.
 	sweepLimit = 10 * time.Second
+	// A process in the middle of an exec shows no environment, and so no tag, for less than a millisecond on a
+	// quiet machine. One that has none at all looks the same, so the doubt is bounded.
+	maxDoubts  = 20
+	doubtPause = 10 * time.Millisecond
 	// zombieAge is how long a dead child in our own session is left to whoever may have started it through os/exec.
 	zombieAge = 10 * time.Second
 )
@@ -20,16 +25,23 @@ func (r *Reaper) sweep(begun Record, grace time.Duration) (rounds, left int) {
 	defer r.reapUnknown()
 	h := newHunt()
 	if grace > 0 {
-		if targets := r.orphans(begun, procfs.Processes); len(targets) > 0 {
+		if targets, _ := r.orphans(begun, procfs.Processes); len(targets) > 0 {
 			h.term(targets, grace)
 		}
 	}
+	doubts := 0
 	for end := time.Now().Add(sweepLimit); ; {
-		targets := r.orphans(begun, ownOffspring)
+		targets, _ := r.orphans(begun, ownOffspring)
+		doubt := false
 		if len(targets) == 0 {
-			targets = r.orphans(begun, procfs.Processes)
+			targets, doubt = r.orphans(begun, procfs.Processes)
 		}
-		if len(targets) == 0 || time.Now().After(end) {
+		switch {
+		case len(targets) == 0 && doubt && doubts < maxDoubts:
+			doubts++
+			<-time.After(doubtPause)
+			continue
+		case len(targets) == 0, time.Now().After(end):
 			return h.rounds, len(targets)
 		}
 		h.kill(targets)
@@ -47,16 +59,18 @@ func ownOffspring() ([]procfs.Stat, error) { return offspring(os.Getpid()), nil 
 //     number may have been given out again.
 //   - A child of ours that nobody of ours started, in a foreign session and younger than the keeper, can only have
 //     come from a keeper's tree, unless we are pid 1, to whom every orphan of a container comes.
-func (r *Reaper) orphans(begun Record, look func() ([]procfs.Stat, error)) []procfs.Stat {
+//
+// doubt says that some process shows no environment at the moment, so that the tag may be missed.
+func (r *Reaper) orphans(begun Record, look func() ([]procfs.Stat, error)) (found []procfs.Stat, doubt bool) {
 	children.mu.Lock()
 	defer children.mu.Unlock()
 	self, err := procfs.ReadStat(os.Getpid())
 	if err != nil {
-		return nil
+		return nil, false
 	}
 	all, err := look()
 	if err != nil {
-		return nil
+		return nil, false
 	}
 	ours := map[int]bool{}
 	for _, stat := range descendants(all, self.PID) {
@@ -64,15 +78,30 @@ func (r *Reaper) orphans(begun Record, look func() ([]procfs.Stat, error)) []pro
 	}
 	var roots []int
 	for _, stat := range all {
+		if stat.PID == self.PID || children.known[stat.PID] != nil || stat.Start < begun.Keeper.Start || notAProgram(stat) {
+			continue
+		}
+		tagged, hidden := tagOf(stat.PID, begun.ID)
+		doubt = doubt || hidden
 		switch {
-		case stat.PID == self.PID || children.known[stat.PID] != nil:
-		case procfs.HasTag(stat.PID, TagKey, begun.ID),
-			ours[stat.PID] && begun.Child.Known() && stat.SID == begun.Child.PID,
-			r.strange(stat, self) && !r.isForeign(stat) && self.PID != 1 && stat.Start >= begun.Keeper.Start:
+		case tagged, ours[stat.PID] && begun.Child.Known() && stat.SID == begun.Child.PID, r.mustBeOurs(stat, self):
 			roots = append(roots, stat.PID)
 		}
 	}
-	return gather(all, roots)
+	return gather(all, roots), doubt
+}
+
+// notAProgram: the dead, and the kernel's own threads, which are children of pid 2.
+func notAProgram(stat procfs.Stat) bool { return stat.Dead() || stat.PPID == 2 }
+
+func tagOf(pid int, id string) (tagged, hidden bool) {
+	env, err := procfs.Environ(pid)
+	return slices.Contains(env, TagKey+"="+id), err == nil && len(env) == 0
+}
+
+// mustBeOurs: for a daemon that is not pid 1, a stranger among its children comes from a keeper's tree.
+func (r *Reaper) mustBeOurs(stat, self procfs.Stat) bool {
+	return self.PID != 1 && r.strange(stat, self) && !r.isForeign(stat)
 }
 
 // gather gives the roots that live and all that is below them, each once.

@@ -26,7 +26,8 @@ func Children(pid int) ([]int, error) {
 	return found, nil
 }
 
-// Environ gives the environment with which a process was started. A zombie has none.
+// Environ gives the environment with which a process was started. It is empty for a zombie, for a kernel thread,
+// and for the moment in which a process executes another program.
 func Environ(pid int) ([]string, error) {
 	data, err := read(pid, "environ")
 	if err != nil {
@@ -46,19 +47,14 @@ func Tagged(key, value string) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
+	entry := []byte(key + "=" + value)
 	var found []int
 	for _, pid := range all {
-		if HasTag(pid, key, value) {
+		if data, err := read(pid, "environ"); err == nil && holds(data, entry) {
 			found = append(found, pid)
 		}
 	}
 	return found, nil
-}
-
-// HasTag says the same of one process.
-func HasTag(pid int, key, value string) bool {
-	data, err := read(pid, "environ")
-	return err == nil && holds(data, []byte(key+"="+value))
 }
 
 func holds(environ, entry []byte) bool {
