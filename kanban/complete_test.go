@@ -132,6 +132,7 @@ func TestPhantomCardsRefuseACompletion(t *testing.T) {
 func TestACardOfNobodyHasNoLaneToClaimCardsBy(t *testing.T) {
 	b := newBoard(t)
 	card, stray := b.make(t, NewTask{}), b.make(t, NewTask{})
+	b.sql(t, `UPDATE tasks SET created_by = '' WHERE id = ?`, stray.ID)
 	run := b.mustClaim(t, card.ID)
 	wantErr(t, b.Complete(t.Context(), card.ID, Completion{Run: &run, Summary: "s", CreatedCards: []string{stray.ID}}), ErrPhantomCards)
 }

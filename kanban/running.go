@@ -76,22 +76,9 @@ FROM task_events e WHERE e.task_id = ? ORDER BY e.id DESC LIMIT 1`
 // review, each by priority and age. Cards that never ran cost one row; the past is read only where there is one.
 func (b *Board) Ready(ctx context.Context) ([]Candidate, error) {
 	var list []Candidate
-	err := b.read(ctx, func(c *sqlite.Conn) error {
-		list = nil
-		for _, status := range []Status{StatusReady, StatusReview} {
-			tasks, err := collect(c, scanTask, selectReady, string(status))
-			if err != nil {
-				return err
-			}
-			for _, t := range tasks {
-				cand := Candidate{Task: t, Review: status == StatusReview}
-				if err := cand.readPast(c); err != nil {
-					return err
-				}
-				list = append(list, cand)
-			}
-		}
-		return nil
+	err := b.read(ctx, func(c *sqlite.Conn) (err error) {
+		list, err = candidates(c)
+		return err
 	})
 	return list, err
 }
