@@ -146,18 +146,6 @@ func TestANewFileIsPrivateAndSoAreItsSidecars(t *testing.T) {
 	}
 }
 
-func TestAnUnwritableFileIsRefusedOrNamed(t *testing.T) {
-	if os.Geteuid() == 0 {
-		t.Skip("NOT TESTED: root may write everything")
-	}
-	o := testOptions(t)
-	mustOpen(t, o).Close()
-	os.Chmod(o.Path, 0o400)
-	if _, err := Open(t.Context(), o); ClassOf(err) != ReadOnly {
-		t.Errorf("got %v", err)
-	}
-}
-
 func TestASteadyStateOpenWritesNothing(t *testing.T) {
 	o := testOptions(t)
 	f := mustOpen(t, o)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"strconv"
 
@@ -36,6 +37,9 @@ func newFile(opts Options) (*File, error) {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
 	path, err := resolve(opts.Path)
+	if errors.Is(err, fs.ErrPermission) {
+		err = &classified{class: ReadOnly, err: err}
+	}
 	if err != nil {
 		return nil, &problem.Error{
 			Kind: problem.Denied, Thing: thingOf(opts.Label, opts.Path), What: "cannot be reached",
