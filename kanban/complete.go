@@ -48,8 +48,8 @@ func (b *Board) Complete(ctx context.Context, task string, done Completion) erro
 		refused, err = t.complete(task, done, metadata)
 		return err
 	})
-	if err == nil {
-		err = refused
+	if refused != nil && (err == nil || Committed(err)) {
+		return refused // what is stored is the event of the refusal
 	}
 	return err
 }
@@ -200,9 +200,8 @@ func (t *txn) closeWith(card Task, status, outcome, summary, metadata string) (R
 }
 
 var (
-	prURL  = regexp.MustCompile(`^https?://github\.com/([^/\s]+/[^/\s]+)/pull/[0-9]+/?$`)
-	prose  = regexp.MustCompile(`\bt_[a-f0-9]{8,}\b`)
-	noWork = "local-only"
+	prURL = regexp.MustCompile(`^https?://github\.com/([^/\s]+/[^/\s]+)/pull/[0-9]+/?$`)
+	prose = regexp.MustCompile(`\bt_[a-f0-9]{8,}\b`)
 )
 
 // settleContract checks what the card's contract wants published. A repository is bound to the first pull request that
@@ -225,7 +224,10 @@ func settleContract(card Task, metadata map[string]any) (contract, accepted stri
 	return pr, pr, nil
 }
 
-const maxProseRefs = 50
+const (
+	maxProseRefs = 50
+	noWork       = "local-only" // a contract that wants nothing published
+)
 
 // scanProse notes ids that the words name and no card has. It is advice: models invent ids, and people follow them.
 func (t *txn) scanProse(task string, run RunID, done Completion, verified []string) error {

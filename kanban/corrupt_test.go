@@ -1,6 +1,7 @@
 package kanban
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -136,4 +137,59 @@ func TestALostBoardIsNotStartedAfresh(t *testing.T) {
 	if st, err := os.Stat(path); err != nil || st.Size() != 0 {
 		t.Error("the empty file was filled")
 	}
+}
+
+// claimMorePages makes the header say that the file is a page longer than it is, as an extension that was torn off does,
+// while the verb runs.
+func claimMorePages(t *testing.T, b *Board, verb func() error) error {
+	t.Helper()
+	if _, err := b.file.Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(b.Path(), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	count, more := make([]byte, 4), make([]byte, 4)
+	if _, err := f.ReadAt(count, headerPageCount); err != nil {
+		t.Fatal(err)
+	}
+	binary.BigEndian.PutUint32(more, binary.BigEndian.Uint32(count)+1)
+	if _, err := f.WriteAt(more, headerPageCount); err != nil {
+		t.Fatal(err)
+	}
+	defer f.WriteAt(count, headerPageCount)
+	return verb()
+}
+
+func TestTornFileIsSaidOfAVerbThatIsStored(t *testing.T) {
+	b := newBoard(t)
+	var card Task
+	err := claimMorePages(t, b, func() (err error) {
+		card, err = b.Create(t.Context(), NewTask{Title: "stored"})
+		return err
+	})
+	if !Committed(err) || !strings.Contains(err.Error(), "torn-extend detected: page count mismatch") || card.ID == "" {
+		t.Fatalf("create: %+v, %v", card, err)
+	}
+	if got := b.get(t, card.ID); got.Title != "stored" {
+		t.Errorf("card: %+v", got)
+	}
+	var claim Claim
+	err = claimMorePages(t, b, func() (err error) {
+		claim, err = b.Claim(t.Context(), card.ID, Claimer{})
+		return err
+	})
+	if !Committed(err) || claim.Run.ID == 0 {
+		t.Errorf("claim: %+v, %v", claim, err)
+	}
+	// A refusal must not hide behind it: who hears "stored" takes the card for done.
+	err = claimMorePages(t, b, func() error {
+		return b.Complete(t.Context(), card.ID, Completion{Run: &claim.Run.ID, Summary: "s", CreatedCards: []string{"t_deadbeef"}})
+	})
+	if wantErr(t, err, ErrPhantomCards); Committed(err) {
+		t.Errorf("a refused completion counts as stored: %v", err)
+	}
+	b.wantStatus(t, card.ID, StatusRunning)
 }
