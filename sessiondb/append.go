@@ -109,8 +109,8 @@ func verify(tx *sqlite.Tx, l Lease) error {
 	return nil
 }
 
-const insertMessage = `INSERT INTO messages(` + messageColumns + `)
- VALUES(?1, ?2, ?3, ?4, ?1, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, 1, 0, ?15)`
+const insertMessage = `INSERT INTO messages(` + messageColumns + `, session_id)
+ VALUES(?1, ?2, ?3, ?1, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 1, 0, ?14, ?15)`
 
 // countRows keeps what lists show. An absurd last_active heals with the next row, and activity wakes a session that was
 // archived for its age, not one that a person archived.
@@ -132,8 +132,8 @@ func insertMessages(tx *sqlite.Tx, session string, batch []NewMessage) ([]Messag
 	preview := ""
 	for i, m := range batch {
 		id++
-		if _, err := tx.Exec(insertMessage, id, m.UID, session, null(m.TurnID), m.Role, m.Content, null(m.Wire), null(string(m.ToolCalls)),
-			null(m.ToolCallID), null(m.ToolName), null(m.Effect), null(m.FinishReason), null(m.Reasoning), null(m.Kind), m.CreatedAt.UnixMicro()); err != nil {
+		if _, err := tx.Exec(insertMessage, id, m.UID, null(m.TurnID), m.Role, m.Content, null(m.Wire), null(string(m.ToolCalls)), null(m.ToolCallID),
+			null(m.ToolName), null(m.Effect), null(m.FinishReason), null(m.Reasoning), null(m.Kind), m.CreatedAt.UnixMicro(), session); err != nil {
 			return nil, fmt.Errorf("insert message: %w", err)
 		}
 		if preview == "" && m.Role == "user" {

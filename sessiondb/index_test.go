@@ -124,3 +124,39 @@ func TestDamagedIndexCostsNothing(t *testing.T) {
 		})
 	}
 }
+
+func TestIndexStatesTellHowFar(t *testing.T) {
+	s, _ := testStore(t)
+	say(t, s, conversation(t, s), "a", "b", "c")
+	got := func() string {
+		states, err := s.IndexStates(t.Context())
+		return fmt.Sprint(states, err)
+	}
+	equal(t, "new", got(), "[{messages_fts 0 3 false} {messages_tri 0 3 false}] <nil>")
+	if err := s.WaitIndexed(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.markStale(t.Context(), fragments, fmt.Errorf("test")); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "one stale", got(), "[{messages_fts 3 0 false} {messages_tri 0 3 true}] <nil>")
+}
+
+// Small chunks leave small segments; merging keeps them few, or a crisis merge would stop the writer for tens of
+// milliseconds, and searches would visit each.
+func TestSegmentsStayFew(t *testing.T) {
+	s, _ := testStore(t)
+	l := conversation(t, s)
+	for i := range 60 {
+		say(t, s, l, fmt.Sprintf("row %d of many words", i))
+		if err := s.WaitIndexed(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, ix := range indexes {
+		if n := number(t, s, `SELECT count(DISTINCT segid) FROM `+ix.table+`_idx`); n > 16 {
+			t.Errorf("%s has %d segments", ix.table, n)
+		}
+	}
+	checkIndexes(t, s)
+}

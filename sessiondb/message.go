@@ -43,22 +43,23 @@ type NewMessage struct {
 	CreatedAt            time.Time
 }
 
-// messageColumns is the one order in which rows of messages are read; scanMessage follows it.
-const messageColumns = `id, uid, session_id, turn_id, origin_id, role, content, wire, tool_calls, tool_call_id, tool_name,
+// messageColumns is the one order in which rows of a session are read; scanMessage follows it. The session is known to
+// whoever reads, and 400 copies of its name are not free.
+const messageColumns = `id, uid, turn_id, origin_id, role, content, wire, tool_calls, tool_call_id, tool_name,
  effect, finish_reason, reasoning, kind, active, compacted, created_at`
 
-func (s *Store) scanMessage(r *sqlite.Row) Message {
+func (s *Store) scanMessage(r *sqlite.Row, session string) Message {
 	m := Message{
-		ID: r.Int(0), UID: r.Text(1), SessionID: r.Text(2), TurnID: text(r, 3), OriginID: r.Int(4), Role: r.Text(5),
-		Content: r.Text(6), Wire: text(r, 7), ToolCallID: text(r, 9), ToolName: text(r, 10), Effect: text(r, 11),
-		FinishReason: text(r, 12), Reasoning: text(r, 13), Kind: text(r, 14), Active: r.Bool(15), Compacted: r.Bool(16),
+		ID: r.Int(0), UID: r.Text(1), SessionID: session, TurnID: text(r, 2), OriginID: r.Int(3), Role: r.Text(4),
+		Content: r.Text(5), Wire: text(r, 6), ToolCallID: text(r, 8), ToolName: text(r, 9), Effect: text(r, 10),
+		FinishReason: text(r, 11), Reasoning: text(r, 12), Kind: text(r, 13), Active: r.Bool(14), Compacted: r.Bool(15),
 	}
-	if !r.Null(8) {
-		m.ToolCalls = json.RawMessage(r.Text(8))
+	if !r.Null(7) {
+		m.ToolCalls = json.RawMessage(r.Text(7))
 	}
-	at := r.Int(17)
+	at := r.Int(16)
 	if m.CreatedAt = moment(at); !sane(at) {
-		s.once.warn("message has no sane time", m.SessionID, "session", m.SessionID, "message", m.ID, "stored", at)
+		s.once.warn("message has no sane time", session, "session", session, "message", m.ID, "stored", at)
 	}
 	return m
 }

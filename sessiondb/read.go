@@ -53,33 +53,41 @@ func (s *Store) Messages(ctx context.Context, session string, f MessageFilter) (
 	if limit <= 0 {
 		limit = -1
 	}
-	out, err := s.readMessages(ctx, query, session, f.After, limit)
+	var out []Message
+	err = s.file.Read(ctx, func(c *sqlite.Conn) error {
+		out, err = s.queryMessages(c, nil, query, session, f.After, limit)
+		return err
+	})
 	if f.Latest {
 		slices.Reverse(out)
 	}
 	return out, err
 }
 
-// Transcript is what a model is sent: the live rows by id.
-func (s *Store) Transcript(ctx context.Context, session string) ([]Message, error) {
-	return s.readMessages(ctx, selectLive, session, int64(0))
-}
+// maxHint bounds what the session's counter, which is only a hint, makes Transcript reserve.
+const maxHint = 4096
 
-func (s *Store) readMessages(ctx context.Context, query string, args ...any) (out []Message, err error) {
+// Transcript is what a model is sent: the live rows by id.
+func (s *Store) Transcript(ctx context.Context, session string) (out []Message, err error) {
 	err = s.file.Read(ctx, func(c *sqlite.Conn) error {
-		out, err = s.queryMessages(c, query, args...)
+		var hint int
+		if _, err := c.Row(`SELECT message_count FROM sessions WHERE id = ?`, []any{session}, &hint); err != nil {
+			return err
+		}
+		room := make([]Message, 0, min(max(hint, 0), maxHint))
+		out, err = s.queryMessages(c, room, selectLive, session, int64(0))
 		return err
 	})
 	return out, err
 }
 
-func (s *Store) queryMessages(c *sqlite.Conn, query string, args ...any) ([]Message, error) {
-	var out []Message
-	for r, err := range c.Query(query, args...) {
+// queryMessages appends the rows of a query whose first argument is their session.
+func (s *Store) queryMessages(c *sqlite.Conn, out []Message, query, session string, args ...any) ([]Message, error) {
+	for r, err := range c.Query(query, append([]any{session}, args...)...) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, s.scanMessage(r))
+		out = append(out, s.scanMessage(r, session))
 	}
 	return out, nil
 }

@@ -36,7 +36,7 @@ func (s *Store) Repair(ctx context.Context, l Lease, repairs []RowRepair) error 
 		return s.file.Write(ctx, sqlite.Op{
 			Label: "repair messages", Patience: sqlite.Transcript,
 			Do:   func(tx *sqlite.Tx) error { return s.repair(tx, l, changes, inserts) },
-			Done: func(c *sqlite.Conn) (bool, error) { return s.repaired(c, changes, inserts) },
+			Done: func(c *sqlite.Conn) (bool, error) { return s.repaired(c, l.Session, changes, inserts) },
 		})
 	}
 	err = s.withoutDamagedIndex(ctx, write)
@@ -79,11 +79,11 @@ func (s *Store) repair(tx *sqlite.Tx, l Lease, changes []RowRepair, inserts []Ne
 }
 
 func (s *Store) change(tx *sqlite.Tx, session string, r RowRepair) error {
-	old, err := s.messageByID(tx.Conn, r.ID)
+	old, err := s.messageByID(tx.Conn, session, r.ID)
 	if err != nil {
 		return err
 	}
-	if old.ID == 0 || old.SessionID != session || old.Digest() != r.OldDigest {
+	if old.ID == 0 || old.Digest() != r.OldDigest {
 		return &problem.Error{
 			Kind: problem.Conflict, Thing: fmt.Sprintf("message %d of session %s", r.ID, session), What: "is no longer what it was",
 			Fate: "nothing was changed", Remedy: "read the conversation again", Err: ErrRowChanged,
@@ -128,12 +128,12 @@ func (r RowRepair) apply(m Message) Message {
 }
 
 // repaired settles a commit of unknown fate: an inserted row is there, or a changed one is no longer as it was.
-func (s *Store) repaired(c *sqlite.Conn, changes []RowRepair, inserts []NewMessage) (bool, error) {
+func (s *Store) repaired(c *sqlite.Conn, session string, changes []RowRepair, inserts []NewMessage) (bool, error) {
 	if len(inserts) > 0 {
 		return hasUID(c, inserts[0].UID)
 	}
 	for _, r := range changes {
-		now, err := s.messageByID(c, r.ID)
+		now, err := s.messageByID(c, session, r.ID)
 		if err != nil || now.Digest() != r.OldDigest {
 			return err == nil, err
 		}
@@ -141,8 +141,8 @@ func (s *Store) repaired(c *sqlite.Conn, changes []RowRepair, inserts []NewMessa
 	return false, nil
 }
 
-func (s *Store) messageByID(c *sqlite.Conn, id int64) (Message, error) {
-	got, err := s.queryMessages(c, `SELECT `+messageColumns+` FROM messages WHERE id = ?`, id)
+func (s *Store) messageByID(c *sqlite.Conn, session string, id int64) (Message, error) {
+	got, err := s.queryMessages(c, nil, `SELECT `+messageColumns+` FROM messages WHERE session_id = ? AND id = ?`, session, id)
 	if err != nil || len(got) == 0 {
 		return Message{}, err
 	}
