@@ -218,7 +218,7 @@ func (w *writer) waitForLock(wait *backoff, batch []*request, cause error) []*re
 	for _, r := range batch {
 		switch {
 		case r.ctx.Err() != nil:
-			w.answer(r, fmt.Errorf("%s: %w: %w", r.op.Label, context.Cause(r.ctx), cause))
+			w.answer(r, classify(Interrupted, "%s: %w: %w", r.op.Label, context.Cause(r.ctx), cause))
 		case !time.Now().Before(r.deadline) || w.isLeaving():
 			w.answer(r, cause)
 		default:

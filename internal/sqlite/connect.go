@@ -65,6 +65,11 @@ func (f *File) connect(r role) (*Conn, error) {
 // settle applies the settings, verifies the journal and finds the descriptors. FTS5 comes here and not in dial,
 // because registering it reads the schema, and the journal mode must be probed before anything else is asked.
 func (f *File) settle(c *Conn, r role) error {
+	if r == roleWatcher { // from its first look at the file on
+		if err := c.db.BusyTimeout(0); err != nil {
+			return fmt.Errorf("set busy timeout: %w", err)
+		}
+	}
 	if err := fts5.Register(c.db); err != nil {
 		return fmt.Errorf("register fts5: %w", err)
 	}

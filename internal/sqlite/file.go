@@ -166,7 +166,7 @@ func (f *File) readOnWriter(ctx context.Context, fn func(*Conn) error) error {
 // causeOf says why a read was interrupted, where SQLite only says that it was.
 func causeOf(ctx context.Context, err error) error {
 	if ctx.Err() != nil && ClassOf(err) == Interrupted {
-		return fmt.Errorf("read: %w", context.Cause(ctx))
+		return classify(Interrupted, "read: %w", context.Cause(ctx))
 	}
 	return err
 }

@@ -20,7 +20,7 @@ func Open(ctx context.Context, opts Options) (*File, error) {
 	}
 	c, err := f.openWriter(ctx)
 	if err != nil {
-		return nil, f.explain(err, "it was left as it is")
+		return nil, f.named(f.explain(err, "it was left as it is"))
 	}
 	f.writer.conn = c
 	f.watch.hold(c)
@@ -29,6 +29,14 @@ func Open(ctx context.Context, opts Options) (*File, error) {
 	}
 	go f.writer.run()
 	return f, nil
+}
+
+// named puts the file's name before an error that does not carry it yet.
+func (f *File) named(err error) error {
+	if _, ok := errors.AsType[*problem.Error](err); ok {
+		return err
+	}
+	return fmt.Errorf("open %s: %w", f.thing(), err)
 }
 
 func newFile(opts Options) (*File, error) {

@@ -50,7 +50,7 @@ func (p *readers) read(ctx context.Context, fn func(*Conn) error) error {
 	select {
 	case p.slots <- struct{}{}:
 	case <-ctx.Done():
-		return fmt.Errorf("read: %w", context.Cause(ctx))
+		return classify(Interrupted, "read: %w", context.Cause(ctx))
 	}
 	defer func() { <-p.slots }()
 	handed, err := p.once(ctx, fn)

@@ -140,8 +140,11 @@ func TestAReadEndsWithItsContext(t *testing.T) {
 		_, err := c.Row("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n) SELECT count(*) FROM n", nil, new(int))
 		return err
 	})
-	if !errors.Is(err, gone) {
-		t.Errorf("got %v", err)
+	if !errors.Is(err, gone) || ClassOf(err) != Interrupted {
+		t.Errorf("got %v of class %s", err, ClassOf(err))
+	}
+	if err := f.Read(ctx, func(*Conn) error { return nil }); err != nil && (!errors.Is(err, gone) || ClassOf(err) != Interrupted) {
+		t.Errorf("a read that begins too late: %v", err)
 	}
 	count(t, f) // the reader is as good as new
 }

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 )
@@ -155,10 +154,14 @@ func TestACallerThatLeavesBeforeItsTurnLeavesNothingBehind(t *testing.T) {
 		done <- f.Write(context.Background(), Op{Label: "slow", Do: func(*Tx) error { close(begun); <-hold; return nil }})
 	}()
 	<-begun
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	gone := errors.New("client gone")
+	go func() {
+		waitUntil(t, func() bool { return len(f.writer.queue) == 1 })
+		cancel(gone)
+	}()
 	err := f.Write(ctx, insert("late"))
-	if ClassOf(err) != Interrupted {
+	if ClassOf(err) != Interrupted || !errors.Is(err, gone) {
 		t.Errorf("got %v, want interrupted", err)
 	}
 	close(hold)

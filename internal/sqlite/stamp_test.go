@@ -3,6 +3,7 @@ package sqlite
 import (
 	"os"
 	"testing"
+	"time"
 )
 
 func TestAStampChangesWithEveryCommitAndOnlyThen(t *testing.T) {
@@ -46,11 +47,24 @@ func TestAStampOfADeleteDatabaseNeverWaits(t *testing.T) {
 	o.Journal.Mode = "delete"
 	f := mustOpen(t, o)
 	mustWrite(t, f, insert("a"))
+	db := rawConn(t, f.Path())
+	if err := db.Exec("BEGIN EXCLUSIVE"); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	if _, err := f.Stamp(); err != nil {
+		t.Errorf("the first one, while locked: %v", err)
+	}
+	if took := time.Since(start); took > busyTimeout/2 {
+		t.Errorf("the first one waited %s", took)
+	}
+	if err := db.Exec("ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
 	before, err := f.Stamp()
 	if err != nil {
 		t.Fatal(err)
 	}
-	db := rawConn(t, f.Path())
 	if err := db.Exec("BEGIN EXCLUSIVE"); err != nil {
 		t.Fatal(err)
 	}

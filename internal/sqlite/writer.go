@@ -97,7 +97,7 @@ func (w *writer) submit(ctx context.Context, r *request) error {
 		return <-r.answer
 	case <-ctx.Done():
 		if r.leave() {
-			return fmt.Errorf("%s: not begun: %w", r.op.Label, context.Cause(ctx))
+			return classify(Interrupted, "%s: not begun: %w", r.op.Label, context.Cause(ctx))
 		}
 		return <-r.answer
 	}
@@ -114,7 +114,7 @@ func (w *writer) enqueue(ctx context.Context, r *request) error {
 	case <-w.leaving:
 		return errClosed
 	case <-ctx.Done():
-		return fmt.Errorf("%s: not begun: %w", r.op.Label, context.Cause(ctx))
+		return classify(Interrupted, "%s: not begun: %w", r.op.Label, context.Cause(ctx))
 	}
 	return nil
 }
