@@ -189,6 +189,6 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return classify(Interrupted, "wait: %w", context.Cause(ctx))
 	}
 }
