@@ -106,22 +106,16 @@ func (c *child) kill() {
 
 func TestAProcessKilledInATool(t *testing.T) {
 	dir := t.TempDir()
-	fifo := filepath.Join(dir, "started")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	path, fifo := makeFIFO(t, dir)
 	llm := fakellm.New(t, fakellm.Text{Text: "first answer"},
-		fakellm.ToolCall{Name: "terminal", Text: "running it", Args: map[string]any{"command": "echo $$ > " + fifo + "; exec sleep 600"}})
+		fakellm.ToolCall{Name: "terminal", Text: "running it", Args: map[string]any{"command": "echo $$ > " + path + "; exec sleep 600"}})
 	c := startChild(t, dir, llm.URL())
 	c.send("one")
 	if got, _ := c.ack(); got != "first answer" {
 		t.Fatalf("acknowledged %q", got)
 	}
 	c.send("two")
-	pid, err := os.ReadFile(fifo) // returns when the command wrote it
-	if err != nil {
-		t.Fatal(err)
-	}
+	pid := readPID(t, fifo)
 	c.kill()
 	r := newReaper(t, dir)
 	h := &house{t: t, path: filepath.Join(dir, "state.db"), llm: llm}
@@ -129,8 +123,8 @@ func TestAProcessKilledInATool(t *testing.T) {
 		o.Tools, o.Sole = tools(tool.NewTerminal(tool.TerminalOptions{Reaper: r}), tool.ReadFile{}), false
 	})
 	got, err := h.Recover(soon(t))
-	if _, gone := os.Stat("/proc/" + strings.TrimSpace(string(pid))); gone == nil {
-		t.Errorf("process %s of the interrupted command outlived the recovery", strings.TrimSpace(string(pid)))
+	if _, gone := os.Stat("/proc/" + pid); gone == nil {
+		t.Errorf("process %s of the interrupted command outlived the recovery", pid)
 	}
 	if records, err := r.Records(); err != nil || len(records) != 0 {
 		t.Errorf("records left: %+v, %v", records, err)
@@ -158,6 +152,34 @@ func TestAProcessKilledInATool(t *testing.T) {
 			t.Errorf("message %d was %s, is now %s", i, before[i], after[i])
 		}
 	}
+}
+
+// makeFIFO makes a pipe by which a command says that it runs, opened so that a read of it can be bounded.
+func makeFIFO(t *testing.T, dir string) (string, *os.File) {
+	t.Helper()
+	path := filepath.Join(dir, "started")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return path, f
+}
+
+// readPID waits for the line that the command writes.
+func readPID(t *testing.T, f *os.File) string {
+	t.Helper()
+	if err := f.SetReadDeadline(time.Now().Add(60 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(f).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(line)
 }
 
 // newReaper runs a reaper on the child's records for the length of the test.
@@ -199,8 +221,8 @@ func TestAProcessKilledInTheMiddleOfAnAnswer(t *testing.T) {
 	}
 }
 
-// deadTurn makes a transcript that ends in a read-only call, under the lease of a process that is no more.
-func deadTurn(t *testing.T, h *house, change func(*sessiondb.Holder)) {
+// deadTurn makes a turn, with rows that end in a read-only call or without any, under the lease of a process that is no more.
+func deadTurn(t *testing.T, h *house, rows bool, change func(*sessiondb.Holder)) {
 	t.Helper()
 	if _, err := h.store.CreateSession(t.Context(), sessiondb.NewSession{ID: "s1", Prompt: "p"}); err != nil {
 		t.Fatal(err)
@@ -215,6 +237,9 @@ func deadTurn(t *testing.T, h *house, change func(*sessiondb.Holder)) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if !rows {
+		return
+	}
 	calls := plan([]provider.ToolCall{{ID: "a", Name: "look", Arguments: "{}"}}, "turn_dead", 1, h.opts.Tools)
 	if _, err := h.store.Append(t.Context(), l, []sessiondb.NewMessage{
 		{Role: roleUser, Content: "hi", TurnID: "turn_dead"}, callsRow(provider.Response{}, calls),
@@ -225,7 +250,7 @@ func deadTurn(t *testing.T, h *house, change func(*sessiondb.Holder)) {
 
 func TestADanglingReadIsDroppedAndKept(t *testing.T) {
 	h := newHouse(t, with(fake{name: "look", readOnly: true}))
-	deadTurn(t, h, func(*sessiondb.Holder) {})
+	deadTurn(t, h, true, func(*sessiondb.Holder) {})
 	got, err := h.Recover(soon(t))
 	if err != nil || len(got) != 1 || got[0].Dropped != 1 || got[0].Unknown != 0 || got[0].TurnID != "turn_dead" {
 		t.Fatalf("%+v, %v", got, err)
@@ -236,6 +261,19 @@ func TestADanglingReadIsDroppedAndKept(t *testing.T) {
 	all, err := h.store.Messages(t.Context(), "s1", sessiondb.MessageFilter{IncludeInactive: true})
 	if err != nil || len(all) != 3 {
 		t.Errorf("a dropped row is superseded, not deleted: %s, %v", shape(all), err)
+	}
+}
+
+func TestATurnThatDiedBeforeItsFirstRowLeavesNothing(t *testing.T) {
+	h := newHouse(t, nil, fakellm.Text{Text: "one"})
+	h.say(Say{Text: "hi"})
+	deadTurn(t, h, false, func(*sessiondb.Holder) {})
+	got, err := h.Recover(soon(t))
+	if err != nil || len(got) != 1 || got[0].TurnID != "turn_dead" || got[0].Closed || !strings.HasPrefix(got[0].Outcome, "nothing to repair") {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if rows := h.rows("s1"); shape(rows) != "user assistant" {
+		t.Error(shape(rows))
 	}
 }
 
@@ -252,7 +290,7 @@ func TestAHolderThatCannotBeLookedUpIsDeadOnlyWhereTheHomeIsLocked(t *testing.T)
 		"a dead one, not locked": {func(*sessiondb.Holder) {}, false, 1},
 	} {
 		h := newHouse(t, func(o *Options) { o.Tools, o.Sole = tools(fake{name: "look", readOnly: true}), c.sole })
-		deadTurn(t, h, c.change)
+		deadTurn(t, h, true, c.change)
 		if got, err := h.Recover(soon(t)); err != nil || len(got) != c.want {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}

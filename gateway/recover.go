@@ -82,8 +82,8 @@ func (g *Gateway) recoverOne(ctx context.Context, dead sessiondb.Lease) (Recover
 		return failed(err)
 	}
 	out := r.recovered(dead.Session)
-	if out.TurnID == "" {
-		out.TurnID = strings.TrimPrefix(dead.Holder.Label, daemonLabel)
+	if r.empty() || out.TurnID == "" { // the last row is of the turn before
+		out.TurnID = dead.Holder.Label[strings.LastIndex(dead.Holder.Label, " ")+1:]
 	}
 	return out, true
 }

@@ -127,7 +127,7 @@ func (r *repair) recovered(session string) Recovered {
 		parts = append(parts, "closed with a row that says so")
 	}
 	if len(parts) == 0 {
-		parts = append(parts, "nothing to repair, its rows are whole")
+		parts = append(parts, "nothing to repair: it had ended, or had not begun")
 	}
 	out.Outcome = strings.Join(parts, ", ")
 	return out

@@ -1,10 +1,12 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -177,17 +179,24 @@ func (t *turn) append(rows ...sessiondb.NewMessage) error {
 	}
 	ctx, cancel := t.writing()
 	defer cancel()
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	stored, err := t.g.opts.Store.Append(ctx, t.lease, rows)
-	t.rows = append(t.rows, stored...)
-	if n := len(stored); n > 0 {
-		t.result.LastRow = stored[n-1].ID
-	}
 	if errors.Is(err, sessiondb.ErrLeaseLost) {
 		t.cancel(LeaseLost)
 	}
+	t.take(stored)
 	return err
+}
+
+// take puts stored rows where their ids belong. Results of one round are stored at the same time, so that they share a commit, and
+// may come back in another order.
+func (t *turn) take(stored []sessiondb.Message) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.rows = append(t.rows, stored...)
+	slices.SortStableFunc(t.rows, func(a, b sessiondb.Message) int { return cmp.Compare(a.ID, b.ID) })
+	if n := len(t.rows); n > 0 {
+		t.result.LastRow = t.rows[n-1].ID
+	}
 }
 
 // policy is what the tools of this turn may do. It is made here, from the message's source, and travels with each call.

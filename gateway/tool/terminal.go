@@ -135,7 +135,6 @@ func (t *Terminal) Run(ctx context.Context, call Call) Result {
 	}
 	process, err := t.opts.Reaper.Start(ctx, spec)
 	if err != nil {
-		_ = t.opts.Reaper.Forget(spec.ID) // there may be a record of the attempt
 		return Refuse("the command could not be started: %v", err)
 	}
 	interrupted := t.wait(ctx, process, call.Progress)
