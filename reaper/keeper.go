@@ -44,6 +44,8 @@ func Main() {
 // keeper is the state of one keeper process. Only the goroutine of keeperMain touches it.
 type keeper struct {
 	cmd     command
+	self    procfs.Identity
+	null    *os.File
 	control *os.File
 	decoder *json.Decoder
 	store   store
@@ -66,11 +68,12 @@ type ask struct {
 func keeperMain() int {
 	signals := takeSignals()
 	closeInherited()
-	if err := errors.Join(becomeSubreaper(), setNonblock(controlFD)); err != nil {
+	control := os.NewFile(controlFD, "control")
+	k := &keeper{control: control, decoder: json.NewDecoder(control), group: -1}
+	if err := k.warmUp(); err != nil {
+		k.refuse("keeper", err)
 		return 1
 	}
-	control := os.NewFile(controlFD, "control")
-	k := &keeper{control: control, decoder: json.NewDecoder(control)}
 	var first order
 	if err := k.decoder.Decode(&first); err != nil || first.Command == nil {
 		return 0 // a spare whose daemon is gone
@@ -85,6 +88,23 @@ func keeperMain() int {
 	return k.finish()
 }
 
+// warmUp does everything that needs no command, so that a spare has it behind it: what the first use of an encoder
+// costs is a good part of a bare start.
+func (k *keeper) warmUp() (err error) {
+	if err := becomeSubreaper(); err != nil {
+		return err
+	}
+	if k.null, err = os.OpenFile(os.DevNull, os.O_RDWR, 0); err != nil {
+		return fmt.Errorf("open %s: %w", os.DevNull, err)
+	}
+	if k.self, err = procfs.Self(); err != nil {
+		return err
+	}
+	var sample order
+	err = json.Unmarshal([]byte(`{"command":{"argv":["x"],"env":["x"]},"stop":{"grace":1}}`), &sample)
+	return errors.Join(err, json.NewEncoder(io.Discard).Encode(answer{Started: &started{}, Failed: &failed{}, Ended: &Record{}}))
+}
+
 // takeSignals catches what must not end a keeper. They are caught and not ignored because a child inherits ignored
 // signals, while caught ones are back at their defaults after exec. SIGPIPE matters most: when the daemon dies, the
 // next write to its pipe would kill the keeper without a record.
@@ -96,27 +116,24 @@ func takeSignals() <-chan os.Signal {
 }
 
 // start writes the start record before the child runs, so that there is no moment in which a child has no record,
-// and once more with the child's identity.
+// and once more with the child's identity, after the daemon has been told.
 func (k *keeper) start() bool {
-	self, err := procfs.Self()
-	if err != nil {
-		return k.refuse("keeper", err)
-	}
-	k.record = Record{ID: k.cmd.ID, Keeper: self, Started: time.Now(), Code: -1, Grace: k.cmd.Grace}
+	k.record = Record{ID: k.cmd.ID, Keeper: k.self, Started: now(), Code: -1, Grace: k.cmd.Grace}
 	if err := k.store.writeStart(k.record); err != nil {
 		return k.refuse("keeper", err)
 	}
 	if step, err := k.launch(); err != nil {
 		return k.refuse(step, err)
 	}
-	k.record.Child, err = procfs.Identify(k.leader) // not reaped yet, so certain to be there
+	child, err := procfs.Identify(k.leader) // not reaped yet, so certain to be there
+	k.record.Child = child
+	k.say(answer{Started: &started{Keeper: k.self, Child: child, At: k.record.Started}})
 	if err == nil {
 		err = k.store.writeStart(k.record)
 	}
 	if err != nil {
 		k.record.Error = err.Error()
 	}
-	k.say(answer{Started: &started{Keeper: self, Child: k.record.Child, At: k.record.Started}})
 	k.ended, k.nothing = make(chan syscall.WaitStatus, 1), make(chan struct{})
 	go k.reap()
 	return true
@@ -124,26 +141,18 @@ func (k *keeper) start() bool {
 
 // launch starts the leader with its three descriptors and lets go of the daemon's pipe.
 func (k *keeper) launch() (step string, err error) {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return "keeper", fmt.Errorf("open %s: %w", os.DevNull, err)
-	}
-	defer null.Close()
-	out, done, err := k.output(null)
+	out, done, err := k.output(k.null)
 	if err != nil {
 		return "log", err
 	}
 	defer done()
-	k.group = -1
-	process, err := os.StartProcess(k.cmd.Path, k.cmd.Argv, &os.ProcAttr{
-		Dir: k.cmd.Dir, Env: k.cmd.Env, Files: []*os.File{null, out, out}, Sys: leaderAttr(&k.group),
+	k.leader, err = syscall.ForkExec(k.cmd.Path, k.cmd.Argv, &syscall.ProcAttr{
+		Dir: k.cmd.Dir, Env: k.cmd.Env, Files: []uintptr{k.null.Fd(), out.Fd(), out.Fd()}, Sys: leaderAttr(&k.group),
 	})
 	if err != nil {
-		return "exec", err
+		return "exec", fmt.Errorf("start %s: %w", k.cmd.Path, err)
 	}
-	k.leader = process.Pid
-	_ = process.Release() // the keeper reaps by itself
-	return "", replaceFD(int(null.Fd()), 1)
+	return "", replaceFD(int(k.null.Fd()), 1)
 }
 
 // output says where the child writes: the daemon's pipe, the log's pipe, or nowhere.
@@ -182,7 +191,7 @@ func pump(from io.Reader, log *cappedLog) error {
 // refuse ends a keeper whose child never ran.
 func (k *keeper) refuse(step string, err error) bool {
 	errno, _ := errors.AsType[syscall.Errno](err)
-	k.record.Reason, k.record.Error, k.record.Ended = StartFailed, err.Error(), time.Now()
+	k.record.Reason, k.record.Error, k.record.Ended = StartFailed, err.Error(), now()
 	if k.record.ID != "" {
 		_ = k.store.writeEnd(k.record, k.cmd.Sync)
 	}
@@ -343,7 +352,7 @@ func (k *keeper) waitNothing(moment bool) bool {
 func (k *keeper) finish() int {
 	k.drainLog()
 	k.record.UserTime, k.record.SystemTime, k.record.MaxRSS = treeUsage()
-	k.record.Ended = time.Now()
+	k.record.Ended = now()
 	err := k.store.writeEnd(k.record, k.cmd.Sync)
 	if err != nil {
 		k.record.Error = err.Error()

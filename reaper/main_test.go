@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -63,10 +62,6 @@ func newReaper(t testing.TB, options ...func(*reaper.Options)) *reaper.Reaper {
 }
 
 func in(dir string) func(*reaper.Options) { return func(o *reaper.Options) { o.Dir = dir } }
-
-func logging(log *slog.Logger) func(*reaper.Options) {
-	return func(o *reaper.Options) { o.Log = log }
-}
 
 // running runs the actor until stop is called or the test ends.
 func running(t testing.TB, r *reaper.Reaper) (stop func()) {

@@ -34,16 +34,17 @@ func (s store) write(name string, r Record, sync bool) error {
 	if err != nil {
 		return fmt.Errorf("create record: %w", err)
 	}
-	defer os.Remove(temp.Name()) // fails once it has its name, and is then not wanted
 	_, err = temp.Write(append(data, '\n'))
 	if err == nil && sync {
 		err = temp.Sync()
 	}
-	if err = errors.Join(err, temp.Close()); err != nil {
-		return fmt.Errorf("write record: %w", err)
+	err = errors.Join(err, temp.Close())
+	if err == nil {
+		err = os.Rename(temp.Name(), filepath.Join(s.dir, name))
 	}
-	if err := os.Rename(temp.Name(), filepath.Join(s.dir, name)); err != nil {
-		return fmt.Errorf("name record: %w", err)
+	if err != nil {
+		os.Remove(temp.Name())
+		return fmt.Errorf("write record: %w", err)
 	}
 	if !sync {
 		return nil
@@ -136,6 +137,9 @@ func (s store) forget(id string) error {
 func lostRecord(start Record, why string) Record {
 	r := start
 	r.Code, r.Signal, r.Reason, r.Error = -1, 0, KeeperLost, why
-	r.Ended = time.Now()
+	r.Ended = now()
 	return r
 }
+
+// now is in UTC: a record is read by machines, and a keeper has no time zone in its environment.
+func now() time.Time { return time.Now().UTC() }

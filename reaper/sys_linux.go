@@ -179,11 +179,17 @@ func treeUsage() (user, system time.Duration, maxRSS int64) {
 }
 
 // controlPair makes the socket between daemon and keeper. A socket and not two pipes: its end of file tells each
-// that the other is gone, and what was written before stays readable.
+// that the other is gone, and what was written before stays readable. The keeper's end blocks: a spare then wakes
+// up in the thread that goes on to start the leader, without a detour over the runtime's poller.
 func controlPair() (daemon, keeper *os.File, err error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make control socket: %w", err)
+	}
+	if err := unix.SetNonblock(fds[0], true); err != nil {
+		closeFD(fds[0])
+		closeFD(fds[1])
+		return nil, nil, fmt.Errorf("prepare control socket: %w", err)
 	}
 	return os.NewFile(uintptr(fds[0]), "control"), os.NewFile(uintptr(fds[1]), "control"), nil
 }
@@ -195,8 +201,6 @@ func isSocket(fd int) bool {
 }
 
 func keepFromChildren(fd int) { unix.CloseOnExec(fd) }
-
-func setNonblock(fd int) error { return unix.SetNonblock(fd, true) }
 
 // replaceFD makes descriptor to mean what from means.
 func replaceFD(from, to int) error { return unix.Dup3(from, to, 0) }

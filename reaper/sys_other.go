@@ -36,7 +36,6 @@ func treeUsage() (user, system time.Duration, maxRSS int64) { return 0, 0, 0 }
 func controlPair() (daemon, keeper *os.File, err error)     { return nil, nil, errors.ErrUnsupported }
 func isSocket(int) bool                                     { return false }
 func keepFromChildren(int)                                  {}
-func setNonblock(int) error                                 { return errors.ErrUnsupported }
 func replaceFD(int, int) error                              { return errors.ErrUnsupported }
 func openFlagsNoFollow() int                                { return 0 }
 func nameThread(string)                                     {}
