@@ -188,6 +188,7 @@ type spy struct {
 	refuse func(rows []sessiondb.NewMessage) error // before an append; an error is returned instead of writing
 	after  func(rows []sessiondb.Message)          // after an append
 	renew  func() error
+	repair func() error // before a repair
 }
 
 func (s *spy) note(format string, args ...any) {
@@ -216,6 +217,15 @@ func (s *spy) Append(ctx context.Context, l sessiondb.Lease, rows []sessiondb.Ne
 		s.after(stored)
 	}
 	return stored, err
+}
+
+func (s *spy) Repair(ctx context.Context, l sessiondb.Lease, repairs []sessiondb.RowRepair) error {
+	if s.repair != nil {
+		if err := s.repair(); err != nil {
+			return err
+		}
+	}
+	return s.Store.Repair(ctx, l, repairs)
 }
 
 func (s *spy) Renew(ctx context.Context, l sessiondb.Lease) (sessiondb.Lease, error) {

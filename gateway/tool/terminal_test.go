@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -153,5 +154,26 @@ func TestTerminalBoundsTheTimeoutAModelAsksFor(t *testing.T) {
 		if got := terminal.timeout(asked); got != want {
 			t.Errorf("%v gives %v, want %v", asked, got, want)
 		}
+	}
+}
+
+func TestACommandWhoseKeeperWasKilledHasAnUnknownEffect(t *testing.T) {
+	r := newReaper(t)
+	started := make(chan struct{}, 64)
+	set := NewSet(NewTerminal(TerminalOptions{Reaper: r, Dir: t.TempDir()}))
+	go func() {
+		<-started
+		records, err := r.Records()
+		if err != nil || len(records) != 1 {
+			t.Errorf("%+v, %v", records, err)
+			return
+		}
+		_ = syscall.Kill(records[0].Keeper.PID, syscall.SIGKILL)
+	}()
+	res := set.Run(soon(t), Call{
+		Name: "terminal", Policy: cli, Progress: func() { started <- struct{}{} }, Args: args(map[string]any{"command": "echo begun; exec sleep 600"}),
+	})
+	if !res.Err || res.Effect != EffectUnknown || !strings.Contains(res.Content, "keeper-lost") || !strings.HasPrefix(res.Content, "begun\n") {
+		t.Errorf("%+v", res)
 	}
 }
