@@ -8,9 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"gatewayd/internal/problem"
 )
@@ -90,9 +89,9 @@ func (h *HomeLock) lock() error {
 	if err != nil {
 		return homeProblem(h.dir, err)
 	}
-	err = unix.FcntlFlock(file.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart})
+	held, err := takeLock(file)
 	switch {
-	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EACCES):
+	case held:
 		holder := readHolder(file)
 		_ = file.Close()
 		return heldProblem(h.dir, holder)
@@ -108,7 +107,7 @@ func (h *HomeLock) lock() error {
 }
 
 func openLock(path string, flags int) (*os.File, error) {
-	file, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+	file, err := os.OpenFile(path, flags|lockFlags, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -167,12 +166,8 @@ func HolderOf(dir string) (holder Holder, held bool, err error) {
 		return Holder{}, false, homeProblem(dir, err)
 	}
 	defer file.Close()
-	ask := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart}
-	if err := unix.FcntlFlock(file.Fd(), unix.F_OFD_GETLK, &ask); err != nil {
-		return Holder{}, false, fmt.Errorf("ask lock of %s: %w", dir, err)
-	}
-	if ask.Type == unix.F_UNLCK {
-		return Holder{}, false, nil
+	if held, err = askLock(file); err != nil || !held {
+		return Holder{}, false, err
 	}
 	return readHolder(file), true, nil
 }
@@ -191,14 +186,14 @@ func homeProblem(dir string, err error) error {
 		Remedy: "give another --home", Err: err,
 	}
 	switch {
-	case errors.Is(err, unix.EROFS):
+	case errors.Is(err, syscall.EROFS):
 		p.What, p.Remedy = "is on a read-only file system", "mount it writable or give another --home"
-	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
 		p.What = fmt.Sprintf("is not writable for this user (uid %d)", os.Getuid())
 		p.Remedy = "change its owner or give another --home"
-	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.EEXIST):
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EEXIST):
 		p.What, p.Remedy = "is not a directory: a file is in its place", "move the file away or give another --home"
-	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		p.Kind, p.What, p.Remedy = problem.Full, "has no space left", "free some space"
 	}
 	return p

@@ -6,8 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
 // Request is what the caller brings: the flags that were really given, by name ("home", "addr", "log-level",
@@ -91,7 +90,7 @@ func (l *loader) defaults() {
 func (l *loader) file() {
 	l.Path = filepath.Join(l.Home, "config.yaml")
 	text, err := readSmall(l.Path)
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return // a home that is no directory is refused by whoever wants to live there
 	}
 	if err != nil {
