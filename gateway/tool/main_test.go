@@ -3,6 +3,7 @@ package tool
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"os"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 func TestMain(m *testing.M) {
 	reaper.Main()
+	slog.SetDefault(slog.New(slog.DiscardHandler))
 	code := m.Run()
 	if err := goleak.Find(); code == 0 && err != nil {
 		_, _ = os.Stderr.WriteString(err.Error() + "\n")
