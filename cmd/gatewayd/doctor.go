@@ -124,7 +124,7 @@ func checkSpace(cfg config.Config) check {
 	if err := unix.Statfs(existing(cfg.Home), &fs); err != nil {
 		return failed("disk", err)
 	}
-	free := int64(fs.Bavail) * fs.Bsize
+	free := int64(fs.Bavail) * int64(fs.Bsize)
 	if free < 256<<20 {
 		return warning("disk", "free some space: writes are refused when it is full", "%d MiB free", free>>20)
 	}

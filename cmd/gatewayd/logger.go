@@ -23,7 +23,7 @@ func newLogger(cfg config.Log, w io.Writer, foreground bool) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}
 	switch format {
 	case "text":
-		return slog.New(tint.NewHandler(w, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: !isTerminal(w)}))
+		return slog.New(tint.NewTextHandler(w, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: !isTerminal(w)}))
 	case "journal":
 		return slog.New(systemd.NewJournalHandler(w, options))
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 
 	"github.com/spf13/cobra"
 
@@ -30,6 +31,10 @@ type stdio struct {
 
 // execute does what one command line says and gives its exit code.
 func execute(ctx context.Context, args []string, std stdio) int {
+	if runtime.GOOS != "linux" {
+		fmt.Fprintf(std.err, "gatewayd: runs on Linux only, not on %s: use a Linux machine or a container\n", runtime.GOOS)
+		return exitConfig
+	}
 	cli := &cli{std: std}
 	root := cli.root()
 	root.SetArgs(args)
