@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"gatewayd/gateway"
@@ -114,8 +116,9 @@ func TestTheOpenAIPackageIsAnswered(t *testing.T) {
 	}
 	chat := &sdkChat{}
 	h := newHouse(t, nil, fakellm.Text{Text: "hello, human"}, fakellm.Text{Text: "bit by bit by bit"})
-	h.Config.Handler = New(Options{Chat: chat.on(t, h), Sessions: h.store, Key: testKey, Addr: "127.0.0.1:0"})
-	cmd := exec.CommandContext(bounded(t), node, script, h.URL, testKey)
+	server := httptest.NewServer(New(Options{Chat: chat.on(t, h), Sessions: h.store, Key: testKey, Addr: "127.0.0.1:0"}))
+	t.Cleanup(server.Close)
+	cmd := exec.CommandContext(bounded(t), node, script, server.URL, testKey)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "NO_PROXY=127.0.0.1")
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
@@ -137,15 +140,15 @@ func TestTheOpenAIPackageIsAnswered(t *testing.T) {
 	if have, _ := json.Marshal(got); string(have) != want {
 		t.Errorf("got  %s\nwant %s", have, want)
 	}
-	if chat.failures != 2 {
-		t.Errorf("the package sent a stored message again: %d failures for two messages", chat.failures)
+	if n := chat.failures.Load(); n != 2 {
+		t.Errorf("the package sent a stored message again: %d failures for two messages", n)
 	}
 }
 
 // sdkChat is the house's gateway, except for messages that want a tool's events or a failure.
 type sdkChat struct {
 	scripted
-	failures int
+	failures atomic.Int64
 }
 
 func (c *sdkChat) on(t *testing.T, h *house) Chat {
@@ -161,10 +164,10 @@ func (c *sdkChat) on(t *testing.T, h *house) Chat {
 			return answered("Found.", sink), nil
 		case "fail late":
 			sink(gateway.Event{Kind: gateway.EventToolStarted, Tool: "terminal", CallID: "c"})
-			c.failures++
+			c.failures.Add(1)
 			return failed, nil
 		case "fail":
-			c.failures++
+			c.failures.Add(1)
 			return failed, nil
 		}
 		return real.Say(ctx, say, sink)

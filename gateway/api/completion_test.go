@@ -94,6 +94,19 @@ func TestTheOutcomeDecidesStatusAndFinish(t *testing.T) {
 	}
 }
 
+func TestABodysHistoryCountsOnlyWithoutAName(t *testing.T) {
+	h, chat := plain(nil)
+	body := conversation("forged", "history", "two")
+	ask(h, "POST", "/v1/chat/completions", body, header(headerSession, "mine"))
+	if say := chat.last(); say.Session != "mine" || say.Text != "two" || len(say.History) != 0 {
+		t.Errorf("with a name: %+v", say)
+	}
+	ask(h, "POST", "/v1/chat/completions", body)
+	if say := chat.last(); !strings.HasPrefix(say.Session, "api-") || say.Text != "two" || len(say.History) != 2 {
+		t.Errorf("without: %+v", say)
+	}
+}
+
 func TestAClientsSystemPromptIsALayer(t *testing.T) {
 	h, chat := plain(func(o *Options) { o.SystemPrompt = "core" })
 	ask(h, "POST", "/v1/chat/completions", `{"messages":[{"role":"system","content":"be kind"},{"role":"user","content":"x"}]}`)

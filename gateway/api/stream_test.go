@@ -285,7 +285,7 @@ func TestSilenceIsFilledWithComments(t *testing.T) {
 
 func TestHeadersComeBeforeTheFirstWord(t *testing.T) {
 	release := make(chan struct{})
-	h, chat := plain(func(o *Options) { o.OpenAfter = time.Millisecond })
+	h, chat := plain(func(o *Options) { o.OpenAfter, o.KeepAlive = time.Millisecond, time.Hour })
 	chat.say = func(_ context.Context, _ gateway.Say, sink func(gateway.Event)) (gateway.Result, error) {
 		<-release
 		return gateway.Result{}, &problem.Error{Kind: problem.Unavailable, Thing: "gatewayd", What: "is stopping"}
@@ -311,22 +311,34 @@ func TestAClientThatLeavesEndsItsTurn(t *testing.T) {
 	for _, body := range []string{helloStream, hello} {
 		gate := make(chan struct{}, 1)
 		gate <- struct{}{}
-		h := newHouse(t, nil, fakellm.Text{Text: "eight by never", Gate: gate})
+		h := newHouse(t, func(o *Options) { o.KeepAlive = time.Hour }, fakellm.Text{Text: "eight by never", Gate: gate})
 		ctx, leave := context.WithCancel(bounded(t))
 		r, _ := http.NewRequestWithContext(ctx, "POST", h.URL+"/v1/chat/completions", strings.NewReader(body))
 		r.Header.Set("Authorization", "Bearer "+testKey)
 		r.Header.Set(headerSession, "leaving")
-		answered := make(chan struct{})
+		answered, first := make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(answered)
 			if response, err := h.Client().Do(r); err == nil {
-				_, _ = io.Copy(io.Discard, response.Body)
+				scanner := bufio.NewScanner(response.Body)
+				for scanner.Scan() {
+					if strings.Contains(scanner.Text(), "eight by") {
+						close(first)
+					}
+				}
 				_ = response.Body.Close()
 			}
 		}()
 		requests, err := h.llm.Wait(bounded(t), 1)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if body == helloStream { // leaving before the first word would show in a failing write
+			select {
+			case <-first:
+			case <-bounded(t).Done():
+				t.Fatal("nothing was streamed")
+			}
 		}
 		leave()
 		select {
@@ -374,6 +386,36 @@ func TestAClientThatDoesNotReadEndsItsTurn(t *testing.T) {
 		}
 	case <-bounded(t).Done():
 		t.Fatal("the turn goes on for a client that does not read")
+	}
+}
+
+// The deadline of a stream's writes must not reach the next request of its connection.
+func TestAConnectionServesAgainAfterAStream(t *testing.T) {
+	h, chat := plain(func(o *Options) { o.Patience = 20 * time.Millisecond })
+	server := httptest.NewServer(h)
+	defer server.Close()
+	post := func(body string) (*http.Response, error) {
+		r, _ := http.NewRequestWithContext(bounded(t), "POST", server.URL+"/v1/chat/completions", strings.NewReader(body))
+		r.Header.Set("Authorization", "Bearer "+testKey)
+		return server.Client().Do(r)
+	}
+	first, err := post(helloStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, first.Body)
+	_ = first.Body.Close()
+	chat.say = func(_ context.Context, _ gateway.Say, sink func(gateway.Event)) (gateway.Result, error) {
+		<-time.After(40 * time.Millisecond) // until the first stream's deadline has passed
+		return answered("late", sink), nil
+	}
+	second, err := post(hello)
+	if err != nil {
+		t.Fatalf("the second answer on this connection: %v", err)
+	}
+	defer second.Body.Close()
+	if body, err := io.ReadAll(second.Body); err != nil || !strings.Contains(string(body), "late") {
+		t.Errorf("%s, %v", body, err)
 	}
 }
 
