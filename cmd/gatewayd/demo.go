@@ -43,6 +43,7 @@ type demo struct {
 	child  *reaper.Child
 	start  time.Time
 	claims []claim
+	counts []count
 	order  map[string]int // cards by when they were created
 
 	acked    []demoRow       // rows whose acknowledgement was seen before the kill
@@ -55,6 +56,12 @@ type demo struct {
 type claim struct {
 	text string
 	ok   bool
+}
+
+// count is one number of the summary.
+type count struct {
+	n    int
+	what string
 }
 
 func runDemo(ctx context.Context, std stdio, keep bool) error {
@@ -104,6 +111,9 @@ func (d *demo) claim(ok bool, format string, args ...any) {
 	d.claims = append(d.claims, c)
 	fmt.Fprintf(d.out, "   %s %s\n", mark(ok), c.text)
 }
+
+// counted adds a number to the summary.
+func (d *demo) counted(n int, what string) { d.counts = append(d.counts, count{n, what}) }
 
 func mark(ok bool) string {
 	if ok {
@@ -214,6 +224,7 @@ func (d *demo) stopDaemon(context.Context) error {
 	d.claim(err == nil && code == 0 && sig == 0, "SIGTERM: exit code %d after %v", code, time.Since(began).Round(time.Millisecond))
 	d.child = nil
 	left, err := d.processes()
+	d.counted(len(left), "processes left behind")
 	d.claim(err == nil && len(left) == 0, "no process of this home is left (%d found; %d before the kill)", len(left), d.living)
 	return err
 }
@@ -228,6 +239,10 @@ func (d *demo) summary() error {
 		if !c.ok {
 			failed++
 		}
+	}
+	fmt.Fprintln(d.out, "\n── what was proved")
+	for _, c := range d.counts {
+		fmt.Fprintf(d.out, "   %4d %s\n", c.n, c.what)
 	}
 	fmt.Fprintf(d.out, "\n%d of %d claims true in %.1f s\n", len(d.claims)-failed, len(d.claims), time.Since(d.start).Seconds())
 	for _, c := range d.claims {

@@ -136,13 +136,14 @@ func (d *demo) checkBoard(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	done, runs := 0, 0
+	done, runs, crashes := 0, 0, 0
 	for _, c := range cards {
 		detail, err := d.detail(ctx, c.ID)
 		if err != nil {
 			return err
 		}
 		if c.Assignee == "crash" {
+			crashes = detail.count("crashed")
 			d.claim(c.Status == "blocked" && detail.count("crashed") == 2 && detail.count("gave_up") == 1,
 				"%q crashed %d times, was retried, and the breaker blocked it", c.Title, detail.count("crashed"))
 			continue
@@ -152,6 +153,9 @@ func (d *demo) checkBoard(ctx context.Context) error {
 			done++
 		}
 	}
+	d.counted(done, "linked cards completed, parents first")
+	d.counted(runs, "worker runs for them")
+	d.counted(crashes, "crashes of a fourth card before the breaker blocked it")
 	d.claim(done == 3 && runs == 3, "%d linked cards completed, parents first, each by one worker run (%d runs)", done, runs)
 	return nil
 }
@@ -170,6 +174,7 @@ func (d *demo) checkSurvivor(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.counted(len(long.Runs), "run of a worker that outlived its daemon and was adopted")
 	d.claim(long.Task.Status == "done" && len(long.Runs) == 1 && long.count("completed") == 1,
 		"a worker of the killed daemon went on, was adopted and completed its card: %d run, %s", len(long.Runs), long.Task.Status)
 	return nil

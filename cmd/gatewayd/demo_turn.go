@@ -156,6 +156,16 @@ func (d *demo) compareRows(ctx context.Context) error {
 			twice++
 		}
 	}
+	unknown := 0
+	for _, r := range rows {
+		if r.Effect == "unknown" {
+			unknown++
+		}
+	}
+	d.counted(len(d.acked), "rows acknowledged before the kill -9")
+	d.counted(missing, "of them missing afterwards")
+	d.counted(twice, "of them there twice")
+	d.counted(unknown, "call that was cut off, answered as of unknown effect")
 	d.claim(missing == 0 && twice == 0 && len(d.acked) > 0, "%d acknowledged rows: %d missing, %d twice", len(d.acked), missing, twice)
 	for _, r := range rows[min(len(d.acked), len(rows)):] {
 		d.say("the interrupted turn became: %-9s %s %s", r.Role, r.Effect, strings.SplitN(r.Content, "\n", 2)[0])
