@@ -54,7 +54,7 @@ func work(ctx context.Context, c *cli, h house, b *kanban.Board) (code int, err 
 	if err != nil {
 		return 0, err
 	}
-	options, err := gatewayOptions(h.Loaded, starter)
+	options, err := gatewayOptions(h.Loaded, starter, store)
 	if err != nil {
 		return 0, err
 	}
@@ -63,7 +63,7 @@ func work(ctx context.Context, c *cli, h house, b *kanban.Board) (code int, err 
 		return 0, err
 	}
 	verbs, ended := tool.BoardTools(ownCard{b, h.Worker.Task, kanban.RunID(h.Worker.Run)})
-	options.Store, options.Model, options.Log, options.Tools = store, model, log, options.Tools.With(verbs...)
+	options.Model, options.Log, options.Tools = model, log, options.Tools.With(verbs...)
 	card := gateway.Card{Board: string(b.Slug()), Task: h.Worker.Task, Run: h.Worker.Run, Text: text, Dir: h.Worker.Workspace, Ended: ended}
 	return gateway.New(options).Work(ctx, card, c.std.out), nil
 }

@@ -229,11 +229,11 @@ func (d *daemon) makeGateway(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	options, err := gatewayOptions(d.config, d.reaper)
+	options, err := gatewayOptions(d.config, d.reaper, store)
 	if err != nil {
 		return err
 	}
-	options.Store, options.Model, options.Log, options.Sole = store, d.model, d.log, true
+	options.Model, options.Log, options.Sole = d.model, d.log, true
 	d.gateway = gateway.New(options)
 	d.decide("terminal tool", d.config.Tools.Terminal, from(d.config.Origins["tools.terminal"]))
 	recovered, err := d.gateway.Recover(ctx)
