@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"testing"
+	"time"
 
 	"gatewayd/internal/procfs"
 	"gatewayd/kanban"
@@ -64,6 +65,15 @@ func TestADamagedBoardIsToldOnceLeftAloneAndTakenUpWhenRepaired(t *testing.T) {
 	must(t, err)
 	if why.Holds[0].Reason != BoardDisabled {
 		t.Errorf("why: %+v", why)
+	}
+
+	d.mu.Lock()
+	d.boards["bad"].bad.retryAt = time.Now()
+	d.mu.Unlock()
+	_, err = d.Tick(t.Context())
+	must(t, err)
+	if n := h.log.count("level=ERROR"); n != 1 || h.opens() != opens+1 {
+		t.Errorf("after the timer: %d ERROR lines, %d opens", n, h.opens()-opens)
 	}
 
 	spoil(t, h, "bad", good[0])

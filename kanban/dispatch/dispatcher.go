@@ -162,7 +162,7 @@ func (d *Dispatcher) reap(p *pass) {
 
 // enumerate finds the boards, so that one that was created a moment ago needs no restart.
 func (d *Dispatcher) enumerate(p *pass) {
-	if !p.full && !d.listed.changed(d.o.Root.Dir()) {
+	if changed := d.listed.changed(d.o.Root.Dir()); !changed && !p.full {
 		return
 	}
 	infos, err := d.o.Root.Boards()

@@ -137,6 +137,26 @@ func TestParentsFirst(t *testing.T) {
 	}
 }
 
+func TestAParentsFilesStayUntilItsChildrenHaveReadThem(t *testing.T) {
+	h := newHouse(t)
+	b := h.board(kanban.DefaultSlug)
+	parent := card(t, b, "ok")
+	child := card(t, b, "human", func(n *kanban.NewTask) { n.Parents = []string{parent} })
+	d := h.dispatcher()
+	tickUntil(t, d, "the parent to be done", isStatus(t, b, parent, kanban.StatusDone))
+	_, err := d.Tick(t.Context())
+	must(t, err)
+	files := h.root.WorkspaceDir(kanban.DefaultSlug, parent)
+	if _, err := os.Stat(files); err != nil {
+		t.Errorf("the child cannot read its parent's files: %v", err)
+	}
+	must(t, b.Assign(t.Context(), child, "ok"))
+	tickUntil(t, d, "the child to be done", isStatus(t, b, child, kanban.StatusDone))
+	if _, err := os.Stat(files); !os.IsNotExist(err) {
+		t.Errorf("the parent's files are still there: %v", err)
+	}
+}
+
 func TestRunIsWokenByAForeignCommitAndByAWorkersEnd(t *testing.T) {
 	h := newHouse(t)
 	h.config.Interval = time.Hour

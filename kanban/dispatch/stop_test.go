@@ -170,6 +170,26 @@ func TestACardClaimedByAnotherProgramIsJudgedByItsPid(t *testing.T) {
 	}
 }
 
+func TestAForeignWorkerThatShouldEndKeepsItsCardWithoutALineEachTick(t *testing.T) {
+	h := newHouse(t)
+	b := h.board(kanban.DefaultSlug)
+	id := card(t, b, "human", func(n *kanban.NewTask) { n.MaxRuntimeSeconds = 1 })
+	host, _, _ := cutLock(kanban.ClaimLock())
+	claim, err := b.Claim(t.Context(), id, kanban.Claimer{Lock: host + ":" + strconv.Itoa(deadPID(t))})
+	must(t, err)
+	must(t, b.Spawned(t.Context(), id, claim.Run.ID, os.Getpid(), procfs.Fingerprint(os.Getpid()), ""))
+	set(t, b, `UPDATE task_runs SET started_at = started_at - 100`)
+	set(t, b, `UPDATE tasks SET claim_expires = claim_expires - 890`)
+	d := h.dispatcher()
+	for range 4 {
+		_, err := d.Tick(t.Context())
+		must(t, err)
+	}
+	if n := events(t, b, id, "reclaim_deferred"); n != 1 || status(t, b, id) != kanban.StatusRunning {
+		t.Errorf("%d deferrals, card %s", n, status(t, b, id))
+	}
+}
+
 // deadPID is a pid that nobody has.
 func deadPID(t *testing.T) int {
 	t.Helper()

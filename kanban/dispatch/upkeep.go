@@ -115,9 +115,11 @@ func (d *Dispatcher) act(ctx context.Context, b *board, row kanban.Running, o Op
 		_, err := b.handle.Extend(ctx, o.Task, o.Lock, o.Expires.Unix(), d.o.Config.ClaimTTL, nil)
 		return stored(err)
 	case Stop:
-		if w == nil { // started by somebody else: only its keeper may signal it
-			b.log.Warn("worker should end, but it is not ours to signal", "task", o.Task, "run", o.Run, "pid", o.PID, "why", string(j.Cause))
-			j.Cause += "_worker_alive"
+		if w == nil { // started by somebody else: only its own keeper or dispatcher may signal it
+			if near := o.Expires.Add(-deferFor / 2); p.now.Before(near) {
+				b.look(near)
+				return nil
+			}
 			return d.postpone(ctx, b, o, j, p, item)
 		}
 		b.log.Info("worker is asked to end", "task", o.Task, "run", o.Run, "pid", o.PID, "why", string(j.Cause))

@@ -138,7 +138,9 @@ func TestAFullBoardLeavesRoomForASmallOne(t *testing.T) {
 	for range 2 {
 		card(t, small, "sleep")
 	}
-	r, err := h.dispatcher().Tick(t.Context())
+	d := h.dispatcher()
+	d.turn = 1 // the big board's turn
+	r, err := d.Tick(t.Context())
 	must(t, err)
 	by := map[kanban.Slug]int{}
 	for _, s := range r.Spawned {

@@ -18,7 +18,11 @@ func TestRemoveScratchRefusesWhatIsNotStrictlyInside(t *testing.T) {
 	if err := os.Symlink(precious, link); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{root, base, precious, link, filepath.Join(link, "src"), filepath.Join(root, "t_1", "..", "..", "precious"), "t_1", "/"} {
+	alias := filepath.Join(base, "alias")
+	if err := os.Symlink(root, alias); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{filepath.Join(alias, "t_1"), root, base, precious, link, filepath.Join(link, "src"), filepath.Join(root, "t_1", "..", "..", "precious"), "t_1", "/"} {
 		if err := RemoveScratch(root, path); !errors.Is(err, ErrOutside) {
 			t.Errorf("%s: %v", path, err)
 		}
