@@ -1,0 +1,34 @@
+# The commands of everyday work. What must hold before a change is taken is in .ci/run.
+
+version ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+
+.PHONY: build test race lint bench demo ci clean
+
+build: ## one static binary, stripped
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(version)' -o build/gatewayd ./cmd/gatewayd
+
+test:
+	go test ./...
+
+race: ## SQLite itself is left out: it would be thirteen times slower and is not ours
+	go test -race -gcflags='github.com/ncruces/go-sqlite3-wasm/...=-race=false' ./registry ./reaper ./kanban/... ./gateway/... ./sessiondb ./config ./systemd
+
+lint: build/bin/staticcheck
+	@test -z "$$(build/bin/gofumpt -l . | tee /dev/stderr)"
+	go vet ./...
+	build/bin/staticcheck ./...
+
+build/bin/staticcheck: internal/tools/go.mod internal/tools/go.sum
+	go -C internal/tools build -o $(CURDIR)/build/bin/ tool
+
+bench: ## minutes, on a quiet machine; the table of docs/performance.md
+	go test ./e2e -run TestFigures -v -count=1 -timeout 60m -figures $(CURDIR)/build/bench.json
+
+demo:
+	go run ./cmd/gatewayd demo
+
+ci:
+	bash .ci/run
+
+clean:
+	rm -rf build
