@@ -102,7 +102,10 @@ func TestHolderIsWrittenOncePerProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer lock.Close()
-	before := fileBytes(t, r.SingletonLockPath())
+	before := strings.Replace(fileBytes(t, r.SingletonLockPath()), `"since":`, `"since":1`, 1) // another time than now
+	if err := os.WriteFile(r.SingletonLockPath(), []byte(before), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for range 3 {
 		if err := lock.Unlock(); err != nil {
 			t.Fatal(err)

@@ -159,6 +159,12 @@ func TestDriftedTablesAreRebuiltWithTheirExtras(t *testing.T) {
 	if got := b.scalar(t, `SELECT spawn_failures FROM tasks WHERE id = 't_0000000a'`); got != "1" {
 		t.Errorf("the old column holds %q", got)
 	}
+	// A later migration does not take the old column's word again.
+	b.sql(t, `UPDATE tasks SET consecutive_failures = 0`)
+	b.sql(t, `DROP INDEX idx_tasks_tenant`)
+	if got := openBoard(t, Options{Path: b.Path()}).get(t, "t_0000000a").ConsecutiveFailures; got != 0 {
+		t.Errorf("a second migration copied %d failures again", got)
+	}
 }
 
 func TestEightProcessesMigrateOneFile(t *testing.T) {

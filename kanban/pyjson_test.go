@@ -15,6 +15,7 @@ func TestPayloadLooksLikePythons(t *testing.T) {
 			{"assignee", opt("")}, {"status", StatusReady}, {"parents", []string{}}, {"tenant", opt("t")}, {"skills", []string{"a", "b"}},
 		},
 		`{"reason": "ünïcode ✓ \"q\" \\ \n\u0001", "n": 3, "f": 1.5, "b": true}`: {{"reason", "ünïcode ✓ \"q\" \\ \n\x01"}, {"n", 3}, {"f", 1.5}, {"b", true}},
+		`{"at": 1795953314, "big": 1e+22}`:                                       {{"at", 1795953314.0}, {"big", 1e22}},
 		`{"m": {"a": [1, {"x": null}], "b": 10000000000000000000}}`: {
 			{"m", map[string]any{"b": json.Number("10000000000000000000"), "a": []any{1.0, map[string]any{"x": nil}}}},
 		},
