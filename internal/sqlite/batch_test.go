@@ -374,3 +374,22 @@ func TestAFaultInAnOperationIsTriedOnceMore(t *testing.T) {
 		t.Errorf("%d rows after %d runs", n, runs)
 	}
 }
+
+// The operation loses its savepoint, so that undoing fails; what is reported is still why it failed.
+func TestAFailedUndoNeverHidesTheFirstError(t *testing.T) {
+	f := mustOpen(t, testOptions(t))
+	first := errors.New("the first error")
+	err := f.Write(t.Context(), Op{Label: "sabotage", Do: func(tx *Tx) error {
+		if _, err := tx.Exec("INSERT INTO rows (uid) VALUES ('half')"); err != nil {
+			return err
+		}
+		return errors.Join(first, tx.db.Exec("RELEASE op"))
+	}})
+	if !errors.Is(err, first) {
+		t.Errorf("got %v", err)
+	}
+	if n := count(t, f); n != 0 {
+		t.Errorf("half an operation is stored")
+	}
+	mustWrite(t, f, insert("goes on"))
+}
