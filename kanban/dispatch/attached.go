@@ -23,6 +23,7 @@ type attached struct {
 	limit   time.Duration
 	print   string // the worker's fingerprint as the row has it
 	logPath string
+	workdir string // the board's, at the claim
 
 	proc  worker.Running // nil while it is being started
 	cause Cause

@@ -47,8 +47,8 @@ type Dispatcher struct {
 	wake  chan struct{}
 	woken wakes
 
-	// mu is held by one tick at a time, and by what attaches or detaches a worker. No board is written under it
-	// but by the tick itself.
+	// mu is held by one tick at a time, and by the end of a start that a tick began. Both bound what they do with a
+	// board's file, so that nobody waits long.
 	mu        sync.Mutex
 	boards    map[kanban.Slug]*board
 	order     []kanban.Slug
@@ -191,12 +191,16 @@ func (d *Dispatcher) enumerate(p *pass) {
 	}
 }
 
-// Close lets go of every lock and board. Workers live on; their keepers' records wait for the next daemon.
+// close lets go of every lock and board, once no start is under way. Workers live on; their keepers' records wait
+// for the next daemon.
 func (d *Dispatcher) close() {
+	d.mu.Lock()
+	first := !d.closed
+	d.closed = true // no tick begins from here on
+	d.mu.Unlock()
 	d.launches.Wait()
 	d.mu.Lock()
-	if !d.closed {
-		d.closed = true
+	if first {
 		close(d.closing)
 	}
 	for _, b := range d.boards {

@@ -50,11 +50,12 @@ func (d *Dispatcher) launch(ctx context.Context, b *board, handle *kanban.Board,
 	b.log.Info("worker started", "task", w.task, "run", w.run, "pid", proc.PID(), "lane", lane.Name)
 }
 
-// begin makes the workspace, gathers what the worker should read, and starts it.
+// begin makes the workspace, gathers what the worker should read, and starts it. It runs without the lock, so of the
+// board it takes only what never changes.
 func (d *Dispatcher) begin(ctx context.Context, w *attached, claim kanban.Claim, lane worker.Lane, b *board, handle *kanban.Board) (worker.Running, worker.Made, error) {
 	t := claim.Task
 	root := filepath.Dir(d.o.Root.WorkspaceDir(b.slug, "x"))
-	made, err := d.o.Workspaces.Make(ctx, worker.Place{Kind: t.WorkspaceKind, Path: t.WorkspacePath, Branch: t.BranchName, Task: t.ID, Root: root, BoardWorkdir: b.workdir})
+	made, err := d.o.Workspaces.Make(ctx, worker.Place{Kind: t.WorkspaceKind, Path: t.WorkspacePath, Branch: t.BranchName, Task: t.ID, Root: root, BoardWorkdir: w.workdir})
 	if err != nil {
 		return nil, made, &worker.LaunchError{Fault: worker.FaultCard, Err: err}
 	}
