@@ -42,11 +42,12 @@ type daemon struct {
 	key      config.Secret
 	listener net.Listener
 
-	reaper   *reaper.Reaper
-	registry *registry.Registry
-	state    registry.Ref[*sessiondb.Store] // held for the daemon's life
-	root     *kanban.Root
-	boards   *registry.Kind[*kanban.Board]
+	reaper    *reaper.Reaper
+	registry  *registry.Registry
+	state     registry.Ref[*sessiondb.Store] // held for the daemon's life
+	root      *kanban.Root
+	boards    *registry.Kind[*kanban.Board]
+	newBoards *registry.Kind[*kanban.Board] // the same files, made where they are missing
 
 	model      provider.Model
 	gateway    *gateway.Gateway
@@ -160,6 +161,7 @@ func (d *daemon) openFiles(ctx context.Context) (err error) {
 		return err
 	}
 	d.boards = registry.For(d.registry, d.openBoard)
+	d.newBoards = registry.For(d.registry, d.makeBoard)
 	return nil
 }
 
@@ -172,7 +174,17 @@ func (d *daemon) store() (*sessiondb.Store, error) {
 	return store, nil
 }
 
+// openBoard opens a board that is there.
 func (d *daemon) openBoard(ctx context.Context, path string) (*kanban.Board, error) {
+	return d.openBoardAt(ctx, path, false)
+}
+
+// makeBoard opens a board that somebody has just asked for.
+func (d *daemon) makeBoard(ctx context.Context, path string) (*kanban.Board, error) {
+	return d.openBoardAt(ctx, path, true)
+}
+
+func (d *daemon) openBoardAt(ctx context.Context, path string, create bool) (*kanban.Board, error) {
 	boards, err := d.root.Boards()
 	if err != nil {
 		return nil, err
@@ -182,7 +194,7 @@ func (d *daemon) openBoard(ctx context.Context, path string) (*kanban.Board, err
 		return nil, &problem.Error{Kind: problem.NotFound, Thing: path, What: "is not a board of " + d.root.Dir()}
 	}
 	options := boardOptions(d.config.Config, d.root, boards[at].Slug)
-	options.Log = d.log
+	options.Create, options.Log = create, d.log
 	board, err := kanban.Open(ctx, options)
 	if err == nil {
 		journal := board.File().Journal()

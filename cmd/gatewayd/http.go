@@ -118,11 +118,17 @@ type boardDoor struct {
 }
 
 func (b boardDoor) Create(ctx context.Context, slug kanban.Slug, meta kanban.Meta) (kanban.Info, error) {
-	info, err := createBoard(ctx, b.d.config.Config, b.Root, slug, meta)
-	if err == nil {
-		b.d.dispatcher.Wake(slug)
+	info, err := b.Root.Create(slug, meta)
+	if err != nil {
+		return kanban.Info{}, err
 	}
-	return info, err
+	ref, err := b.d.newBoards.Acquire(ctx, info.Path)
+	if err != nil {
+		return kanban.Info{}, err
+	}
+	ref.Release()
+	b.d.dispatcher.Wake(slug)
+	return b.Lookup(slug)
 }
 
 func (b boardDoor) Acquire(ctx context.Context, slug kanban.Slug) (api.Board, func(), error) {
