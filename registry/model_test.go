@@ -22,7 +22,6 @@ type modelPath struct {
 	holders  map[*file]int
 	closing  []*file // admitted, in the order in which they get their turn
 	stranded []*file
-	next     int // handles opened so far
 }
 
 type modelRef struct {
