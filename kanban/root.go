@@ -115,9 +115,16 @@ func fileName(task string) string {
 	return name
 }
 
-// Boards lists the boards: default first, then by name. It is meant for every tick: nothing is cached, so a board made by
-// anybody is seen. A directory whose name is no slug, or that holds neither board.json nor kanban.db, is no board.
+// Boards lists the boards that are in use: default first, then by name. It is meant for every tick: nothing is cached, so a
+// board made by anybody is seen. A board that its board.json calls archived is left out.
 func (r *Root) Boards() ([]Info, error) {
+	all, err := r.AllBoards()
+	return slices.DeleteFunc(all, func(i Info) bool { return i.Archived && i.Slug != DefaultSlug }), err
+}
+
+// AllBoards is Boards with the archived ones. A directory whose name is no slug, or that holds neither board.json nor
+// kanban.db, is no board.
+func (r *Root) AllBoards() ([]Info, error) {
 	entries, err := fs.ReadDir(r.fs.FS(), filepath.Join("kanban", "boards"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("list boards: %w", err)

@@ -69,6 +69,13 @@ func TestBoardsListDefaultFirstAndSkipWhatIsNone(t *testing.T) {
 	if got := slugs(t, r); got != "default alpha zeta" {
 		t.Errorf("boards: %s", got)
 	}
+	r.put(t, "kanban/boards/beta/board.json", `{"archived": true}`)
+	if got := slugs(t, r); got != "default alpha zeta" {
+		t.Errorf("an archived board is listed: %s", got)
+	}
+	if all, err := r.AllBoards(); err != nil || len(all) != 4 || all[2].Slug != "beta" {
+		t.Errorf("all boards: %+v, %v", all, err)
+	}
 	if info, err := r.Lookup("default"); err != nil || info.Name != "Mine" || info.Path != filepath.Join(r.dir, "kanban.db") {
 		t.Errorf("default board: %+v, %v", info, err)
 	}
