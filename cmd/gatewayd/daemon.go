@@ -176,29 +176,43 @@ func (d *daemon) store() (*sessiondb.Store, error) {
 
 // openBoard opens a board that is there.
 func (d *daemon) openBoard(ctx context.Context, path string) (*kanban.Board, error) {
-	return d.openBoardAt(ctx, path, false)
+	options, err := d.boardAt(path)
+	if err != nil {
+		return nil, err
+	}
+	return d.opened(kanban.Open(ctx, options))
 }
 
 // makeBoard opens a board that somebody has just asked for.
 func (d *daemon) makeBoard(ctx context.Context, path string) (*kanban.Board, error) {
-	return d.openBoardAt(ctx, path, true)
-}
-
-func (d *daemon) openBoardAt(ctx context.Context, path string, create bool) (*kanban.Board, error) {
-	boards, err := d.root.Boards()
+	options, err := d.boardAt(path)
 	if err != nil {
 		return nil, err
 	}
+	options.Create = true
+	return d.opened(kanban.Open(ctx, options))
+}
+
+// boardAt says how the board at a path is opened.
+func (d *daemon) boardAt(path string) (kanban.Options, error) {
+	boards, err := d.root.Boards()
+	if err != nil {
+		return kanban.Options{}, err
+	}
 	at := slices.IndexFunc(boards, func(b kanban.Info) bool { return b.Path == path })
 	if at < 0 {
-		return nil, &problem.Error{Kind: problem.NotFound, Thing: path, What: "is not a board of " + d.root.Dir()}
+		return kanban.Options{}, &problem.Error{Kind: problem.NotFound, Thing: path, What: "is not a board of " + d.root.Dir()}
 	}
 	options := boardOptions(d.config.Config, d.root, boards[at].Slug)
-	options.Create, options.Log = create, d.log
-	board, err := kanban.Open(ctx, options)
+	options.Log = d.log
+	return options, nil
+}
+
+// opened says how a board's file is journalled, and why.
+func (d *daemon) opened(board *kanban.Board, err error) (*kanban.Board, error) {
 	if err == nil {
 		journal := board.File().Journal()
-		d.log.Info("board opened", "board", options.Slug, "path", path, "journal", journal.Mode, "reason", journal.Reason)
+		d.log.Info("board opened", "board", board.Slug(), "path", board.Path(), "journal", journal.Mode, "reason", journal.Reason)
 	}
 	return board, err
 }
