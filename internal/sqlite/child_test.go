@@ -96,7 +96,7 @@ func TestAKilledWriterKeepsEveryAcknowledgedRow(t *testing.T) {
 			o := testOptions(t)
 			o.Journal.Mode = mode
 			f := mustOpen(t, o)
-			acked := spawn(t, f.Path(), mode, 4, 3)
+			acked := spawn(t, f.Path(), mode, 3, 3)
 			stored := map[string]bool{}
 			err := f.Read(t.Context(), func(c *Conn) error {
 				for row, err := range c.Query("SELECT uid FROM rows") {

@@ -85,7 +85,7 @@ func deletedFiles(t testing.TB, dir string) []string {
 
 func TestTwentyOpenersOfOneNewFileSeeNoErrorAndDeleteNothing(t *testing.T) {
 	t.Parallel()
-	for round := range 5 {
+	for round := range 3 {
 		o := testOptions(t)
 		o.Path = filepath.Join(t.TempDir(), "fresh.db")
 		var start, wg sync.WaitGroup
@@ -133,7 +133,7 @@ func TestForeignWritersAndOursLoseNothing(t *testing.T) {
 			o.Journal.Mode = mode
 			o.AutoCheckpoint = 100
 			f := mustOpen(t, o)
-			const each = 60
+			const each = 30
 			var wg sync.WaitGroup
 			wg.Go(func() {
 				for i := range each {

@@ -14,7 +14,7 @@ import (
 // A last close removes the -shm by path a moment before it closes the descriptor, so one scan may see a harmless
 // deletion.
 const (
-	retiredScans = 6
+	retiredScans = 3
 	retiredPause = 50 * time.Millisecond
 )
 

@@ -10,26 +10,23 @@ import (
 )
 
 func TestADatabaseWhoseWALLivesOnDeletedIsNotOpenedBesideIt(t *testing.T) {
-	for _, suffixes := range [][]string{{"-wal"}, {"-shm"}, {"-wal", "-shm"}} {
-		o := testOptions(t)
-		f := mustOpen(t, o)
-		mustWrite(t, f, insert("in the deleted file"))
-		for _, s := range suffixes {
-			if err := os.Remove(f.Path() + s); err != nil {
-				t.Fatal(err)
-			}
-		}
-		_, err := Open(t.Context(), o)
-		if ClassOf(err) != LostWAL || !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
-			t.Errorf("%v: got %v", suffixes, err)
-		}
-		if _, err := os.Lstat(f.Path() + suffixes[0]); err == nil {
-			t.Errorf("%v was made anew", suffixes)
-		}
-		f.Close()
-		g := mustOpen(t, o) // the holder is gone
-		mustWrite(t, g, insert("later"))
+	t.Parallel()
+	o := testOptions(t)
+	f := mustOpen(t, o)
+	mustWrite(t, f, insert("in the deleted file"))
+	if err := os.Remove(f.Path() + "-wal"); err != nil {
+		t.Fatal(err)
 	}
+	_, err := Open(t.Context(), o)
+	if ClassOf(err) != LostWAL || !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Lstat(f.Path() + "-wal"); err == nil {
+		t.Error("a -wal was made anew")
+	}
+	f.Close()
+	g := mustOpen(t, o) // the holder is gone
+	mustWrite(t, g, insert("later"))
 }
 
 func TestADatabaseWithoutSidecarsAndHoldersOpens(t *testing.T) {

@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 	if childMain() {
 		return
 	}
-	flag.Set("rapid.checks", "40") // each one syncs the disk some dozens of times; the command line overrides it
+	flag.Set("rapid.checks", "20") // each one syncs the disk some dozens of times; the command line overrides it
 	goleak.VerifyTestMain(m)
 }
 

@@ -19,7 +19,7 @@ func TestAStormOfTruncationsCostsNoAcknowledgedRow(t *testing.T) {
 	var work, weather sync.WaitGroup
 	for w := range 4 {
 		work.Go(func() {
-			for i := range 90 {
+			for i := range 50 {
 				if err := f.Write(context.Background(), insert(fmt.Sprint(w, "-", i))); err != nil {
 					refused.Add(1)
 				} else {
@@ -30,7 +30,7 @@ func TestAStormOfTruncationsCostsNoAcknowledgedRow(t *testing.T) {
 	}
 	for range 2 {
 		work.Go(func() {
-			for range 90 {
+			for range 50 {
 				f.Read(context.Background(), func(c *Conn) error {
 					_, err := c.Row("SELECT count(*) FROM rows", nil, new(int))
 					return err
