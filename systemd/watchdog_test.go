@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,15 +17,32 @@ import (
 // kennel is a watchdog on a faked clock whose messages are counted.
 type kennel struct {
 	*Watchdog
+	mu   sync.Mutex
 	told []string
 	log  bytes.Buffer
+}
+
+func (k *kennel) hear(state string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.told = append(k.told, state)
+	return nil
+}
+
+// heard gives what was told since it was asked last.
+func (k *kennel) heard() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	told := k.told
+	k.told = nil
+	return told
 }
 
 // inKennel runs f beside a watchdog that is asked for a sign every 30 s and looks every 10 s.
 func inKennel(t *testing.T, f func(t *testing.T, k *kennel)) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &kennel{}
-		n := &Notifier{send: func(state string) error { k.told = append(k.told, state); return nil }}
+		n := &Notifier{send: k.hear}
 		k.Watchdog = &Watchdog{notify: n, log: slog.New(slog.NewTextHandler(&k.log, nil)), interval: 30 * time.Second, fed: true}
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
@@ -37,10 +56,10 @@ func inKennel(t *testing.T, f func(t *testing.T, k *kennel)) {
 // fedIn counts the feedings in a stretch of faked time, and gives what else was told.
 func (k *kennel) fedIn(d time.Duration) (fed int, others []string) {
 	synctest.Wait()
-	k.told = nil
+	k.heard()
 	<-time.After(d)
 	synctest.Wait()
-	for _, message := range k.told {
+	for _, message := range k.heard() {
 		if message == "WATCHDOG=1" {
 			fed++
 			continue
@@ -125,31 +144,33 @@ func TestAProbeThatHangsOrFailsIsSilence(t *testing.T) {
 	inKennel(t, func(t *testing.T, k *kennel) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
-		answer := error(nil)
-		hang := false
+		var fail, hang atomic.Bool
 		go func() {
 			defer close(ended)
 			k.Probe(ctx, "registry", 15*time.Second, func(ctx context.Context) error {
-				if hang {
+				if hang.Load() {
 					<-ctx.Done()
 				}
-				return answer
+				if fail.Load() {
+					return errors.New("no")
+				}
+				return nil
 			})
 		}()
 		if fed, _ := k.fedIn(time.Minute); fed != 6 {
 			t.Errorf("fed %d times with good answers", fed)
 		}
-		answer = errors.New("no")
+		fail.Store(true)
 		k.fedIn(30 * time.Second)
 		if fed, _ := k.fedIn(time.Minute); fed != 0 {
 			t.Errorf("fed %d times with bad answers", fed)
 		}
-		answer = nil
+		fail.Store(false)
 		k.fedIn(30 * time.Second)
 		if fed, _ := k.fedIn(time.Minute); fed != 6 {
 			t.Errorf("fed %d times after good answers again", fed)
 		}
-		hang = true
+		hang.Store(true)
 		k.fedIn(30 * time.Second)
 		if fed, _ := k.fedIn(time.Minute); fed != 0 {
 			t.Errorf("fed %d times while the probe hangs", fed)
