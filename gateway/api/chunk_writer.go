@@ -119,7 +119,6 @@ func (o *chunkWriter) last(finish string, usage map[string]any, extra map[string
 		o.send("", o.frame(map[string]any{"choices": []any{}, "usage": usage}))
 	}
 	o.write([]byte("data: [DONE]\n\n"))
-	_ = o.control.SetWriteDeadline(time.Time{}) // the connection may serve another request
 }
 
 func (o *chunkWriter) chunk(name string, delta map[string]any, finish any, extra map[string]any) {

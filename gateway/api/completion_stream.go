@@ -81,7 +81,6 @@ func (s *server) finish(w http.ResponseWriter, r *http.Request, c completion, ou
 		s.Log.Log(r.Context(), levelOf(e), "stream failed", "session", end.result.Session, "status", e.status, "error", end.err)
 		out.last("error", nil, map[string]any{"error": e.envelope()["error"]}, false)
 	case out.err != nil || end.result.SinkDropped:
-		_ = out.control.SetWriteDeadline(time.Time{})
 		panic(http.ErrAbortHandler)
 	default:
 		verdict := judge(end.result, out.visible())

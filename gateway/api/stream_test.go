@@ -389,6 +389,34 @@ func TestAClientThatDoesNotReadEndsItsTurn(t *testing.T) {
 	}
 }
 
+// Whatever serves the handler, a write that fails is a client that is gone.
+func TestAWriteThatFailsEndsTheTurn(t *testing.T) {
+	h, chat := plain(nil)
+	var cause error
+	chat.say = func(ctx context.Context, _ gateway.Say, sink func(gateway.Event)) (gateway.Result, error) {
+		sink(gateway.Event{Kind: gateway.EventDelta, Text: "words"})
+		select {
+		case <-ctx.Done():
+		case <-bounded(t).Done():
+		}
+		cause = context.Cause(ctx)
+		return gateway.Result{Interrupted: true}, nil
+	}
+	defer func() {
+		if p := recover(); p != http.ErrAbortHandler || !errors.Is(cause, gateway.ClientGone) {
+			t.Errorf("ended with %v, cause %v", p, cause)
+		}
+	}()
+	r := httptest.NewRequest("POST", "http://localhost/v1/chat/completions", strings.NewReader(helloStream))
+	r.Header.Set("Authorization", "Bearer "+testKey)
+	h.ServeHTTP(deaf{httptest.NewRecorder()}, r)
+}
+
+// deaf takes no byte.
+type deaf struct{ *httptest.ResponseRecorder }
+
+func (deaf) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
 // The deadline of a stream's writes must not reach the next request of its connection.
 func TestAConnectionServesAgainAfterAStream(t *testing.T) {
 	h, chat := plain(func(o *Options) { o.Patience = 20 * time.Millisecond })
