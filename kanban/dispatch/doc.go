@@ -8,6 +8,9 @@
 // board, lane or card harms no other.
 //
 // A tick is: reap, then per board the fingerprint gate, ends, claims, orphans, stale, crashes, timeouts,
-// promotion, and over all boards the spawns. Nothing sleeps in it and no write transaction spans a start. What
-// the tick decides by is in pure functions: Classify, Gates, the guards, Explain.
+// promotion, and over all boards the spawns. Nothing sleeps in it and no write transaction spans a start: a worker is
+// started beside the tick, and asked to end without waiting. What the tick decides by is in pure functions: Judge
+// for running cards, Classify for ends, Gates and Guard for ready ones, Explain for people.
+//
+// A worker that another program started is judged by its pid and fingerprint, and never signalled.
 package dispatch

@@ -41,13 +41,19 @@ func (d *Dispatcher) launch(ctx context.Context, b *board, handle *kanban.Board,
 	case err != nil:
 		b.log.Warn("worker runs, but its pid could not be written down", "task", w.task, "run", w.run, "pid", proc.PID(), "err", err)
 	}
-	if made.Path != claim.Task.WorkspacePath || made.Branch != claim.Task.BranchName {
-		if err := stored(b.handle.SetWorkspace(ctx, w.task, w.run, made.Path, made.Branch)); err != nil {
-			b.log.Warn("workspace could not be written down", "task", w.task, "run", w.run, "path", made.Path, "err", err)
-		}
-	}
+	d.place(ctx, b, w, claim.Task, made)
 	p.note(&p.Spawned, w.item(true))
 	b.log.Info("worker started", "task", w.task, "run", w.run, "pid", proc.PID(), "lane", lane.Name)
+}
+
+// place writes down where the worker works.
+func (d *Dispatcher) place(ctx context.Context, b *board, w *attached, t kanban.Task, made worker.Made) {
+	if made.Path == t.WorkspacePath && made.Branch == t.BranchName {
+		return
+	}
+	if err := stored(b.handle.SetWorkspace(ctx, w.task, w.run, made.Path, made.Branch)); err != nil {
+		b.log.Warn("workspace could not be written down", "task", w.task, "run", w.run, "path", made.Path, "err", err)
+	}
 }
 
 // begin makes the workspace, gathers what the worker should read, and starts it. It runs without the lock, so of the
