@@ -21,7 +21,7 @@ func TestAKeeperAsPidOneIsExactAndLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, script := range []string{
-		"exit 9", "setsid sleep 9001.5 & exit 9", `trap '' TERM; setsid sh -c "trap '' TERM; sleep 9001.5 & sleep 9001.5" & exit 9`,
+		"exit 9", "setsid sleep 90.9001 & exit 9", `trap '' TERM; setsid sh -c "trap '' TERM; sleep 90.9001 & sleep 90.9001" & exit 9`,
 	} {
 		control, theirs, err := controlPair()
 		if err != nil {

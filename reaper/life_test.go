@@ -3,6 +3,7 @@ package reaper_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -17,7 +18,7 @@ import (
 
 // worker waits for a file, so that a test decides when it ends.
 func worker(id, dir, then string) reaper.Spec {
-	spec := shell(id, `echo up; until [ -e `+dir+`/go-`+id+` ]; do sleep 0.02; done; `+then)
+	spec := shell(id, `echo up; i=0; until [ -e `+dir+`/go-`+id+` ] || [ $i -gt 3000 ]; do sleep 0.02; i=$((i+1)); done; `+then)
 	spec.LogPath = dir + "/" + id + ".log"
 	return spec
 }
@@ -94,9 +95,9 @@ func adopt(t *testing.T, r *reaper.Reaper, id string) *reaper.Process {
 
 func TestACommandEndsWithItsDaemonAndSaysSo(t *testing.T) {
 	records := t.TempDir()
-	spec := shell("command", strings.ReplaceAll(trees["own session"], "MARK", "8401.5"))
+	spec := shell("command", strings.ReplaceAll(trees["own session"], "MARK", "90.8401"))
 	spec.Lifetime, spec.Grace = reaper.EndsWithDaemon, 50*time.Millisecond
-	chatty := shell("chatty", "trap '' PIPE; while :; do echo 8402.5; done")
+	chatty := shell("chatty", "trap '' PIPE; i=0; while [ $i -lt 1000000 ]; do i=$((i+1)); echo 90.8402; done")
 	chatty.Lifetime, chatty.Grace = reaper.EndsWithDaemon, 50*time.Millisecond
 	d, _ := startDaemon(t, daemonTask{records, []reaper.Spec{spec, chatty}})
 	d.killed()
@@ -106,8 +107,8 @@ func TestACommandEndsWithItsDaemonAndSaysSo(t *testing.T) {
 			t.Errorf("record %+v", got)
 		}
 	}
-	nothingLeft(t, "command", "8401.5")
-	nothingLeft(t, "chatty", "8402.5")
+	nothingLeft(t, "command", "90.8401")
+	nothingLeft(t, "chatty", "90.8402")
 }
 
 func TestAKeeperThatIsKilledLeavesNothingAndIsRecordedAsLost(t *testing.T) {
@@ -115,7 +116,7 @@ func TestAKeeperThatIsKilledLeavesNothingAndIsRecordedAsLost(t *testing.T) {
 	r := newReaper(t, in(dir))
 	running(t, r)
 	bystander := start(t, r, shell("bystander", "exec sleep 100"))
-	unrelated := exec.Command("sleep", "8500.5")
+	unrelated := exec.Command("sleep", "90.8500")
 	if err := unrelated.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +125,7 @@ func TestAKeeperThatIsKilledLeavesNothingAndIsRecordedAsLost(t *testing.T) {
 	n := 0
 	for name, script := range trees {
 		n++
-		mark, id := "85"+string(rune('0'+n/10))+string(rune('0'+n%10))+".5", "lost-"+strings.ReplaceAll(strings.ToLower(name), " ", "-")
+		mark, id := fmt.Sprintf("90.85%02d", n), "lost-"+strings.ReplaceAll(strings.ToLower(name), " ", "-")
 		t.Run(name, func(t *testing.T) {
 			p := plant(t, r, id, script, mark, func(s *reaper.Spec) { s.Grace = 30 * time.Millisecond })
 			kill(t, p.Keeper())
@@ -148,26 +149,26 @@ func TestAKeeperThatIsKilledLeavesNothingAndIsRecordedAsLost(t *testing.T) {
 
 func TestOrphansOfAKeeperThatDiedWithItsDaemonEndAtAdoption(t *testing.T) {
 	records := t.TempDir()
-	spec := shell("both", strings.ReplaceAll(`setsid sh -c "trap '' TERM; sleep MARK; sleep MARK" & sleep MARK & wait`, "MARK", "8601.5"))
+	spec := shell("both", strings.ReplaceAll(`setsid sh -c "trap '' TERM; sleep MARK; sleep MARK" & sleep MARK & wait`, "MARK", "90.8601"))
 	spec.Grace = 50 * time.Millisecond
 	d, runs := startDaemon(t, daemonTask{records, []reaper.Spec{spec}})
-	until(t, "the tree stands", func() bool { return len(marked("8601.5")) >= 4 })
+	until(t, "the tree stands", func() bool { return len(marked("90.8601")) >= 4 })
 	d.killed()
 	kill(t, runs[0].Keeper)
 	until(t, "the leader dies with its keeper", func() bool { return !runs[0].Child.Alive() })
-	if len(marked("8601.5")) == 0 {
+	if len(marked("90.8601")) == 0 {
 		t.Fatal("nothing is left to be swept: the test proves nothing")
 	}
 	p := adopt(t, newReaper(t, in(records)), "both")
 	if got := wait(t, p); got.Reason != reaper.KeeperLost || got.Rounds < 1 {
 		t.Errorf("record %+v", got)
 	}
-	nothingLeft(t, "both", "8601.5")
+	nothingLeft(t, "both", "90.8601")
 }
 
 func TestAPidThatIsAnothersNowIsNeverSignalled(t *testing.T) {
 	records := t.TempDir()
-	innocent := exec.Command("sleep", "8701.5")
+	innocent := exec.Command("sleep", "90.8701")
 	if err := innocent.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 func TestALogIsCappedWhileItIsWritten(t *testing.T) {
 	r := newReaper(t)
 	dir := t.TempDir()
-	spec := shell("log", `echo first; i=0; while [ $i -lt 4000 ]; do echo "line $i ......................................"; i=$((i+1)); done; echo last >&2; until [ -e `+dir+`/go ]; do sleep 0.01; done`)
+	spec := shell("log", `echo first; i=0; while [ $i -lt 4000 ]; do echo "line $i ......................................"; i=$((i+1)); done; echo last >&2; i=0; until [ -e `+dir+`/go ] || [ $i -gt 3000 ]; do sleep 0.02; i=$((i+1)); done`)
 	spec.LogPath, spec.LogMax = dir+"/deep/task.log", 64<<10
 	p := start(t, r, spec)
 	until(t, "the last line is in the log of the running child", func() bool {
@@ -123,7 +123,7 @@ func TestAStalledReaderHoldsTheChildAndNeverTheEnd(t *testing.T) {
 	r := newReaper(t)
 	block := make(chan struct{})
 	calls := make(chan struct{}, 1000)
-	spec := shell("stalled", "yes 8801.5")
+	spec := shell("stalled", "yes 90.8801")
 	spec.Lifetime = reaper.EndsWithDaemon
 	spec.Output = writerFunc(func(p []byte) (int, error) {
 		calls <- struct{}{}
@@ -137,7 +137,7 @@ func TestAStalledReaderHoldsTheChildAndNeverTheEnd(t *testing.T) {
 		t.Errorf("record %+v", got)
 	}
 	close(block)
-	nothingLeft(t, "stalled", "8801.5")
+	nothingLeft(t, "stalled", "90.8801")
 	if len(calls) != 0 {
 		t.Error("the writer was called after the end")
 	}
@@ -163,7 +163,7 @@ func TestOutputRunsAShortCommand(t *testing.T) {
 		t.Errorf("%d bytes, %v", len(out), err)
 	}
 	if _, record, err := r.Output(t.Context(), func() reaper.Spec {
-		s := shell("", "sleep 8802.5")
+		s := shell("", "sleep 90.8802")
 		s.Deadline = 20 * time.Millisecond
 		return s
 	}()); err != nil || record.Reason != reaper.Deadline {

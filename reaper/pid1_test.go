@@ -70,7 +70,7 @@ func firstRole(args []string) error {
 	for name, script := range trees {
 		for _, lose := range []bool{false, true} {
 			n++
-			if line := tryTree(r, fmt.Sprintf("tree-%d", n), strings.ReplaceAll(script, "MARK", "8901.5"), lose); line != "" {
+			if line := tryTree(r, fmt.Sprintf("tree-%d", n), strings.ReplaceAll(script, "MARK", "90.8901"), lose); line != "" {
 				wrong = append(wrong, name+": "+line)
 			}
 		}
@@ -112,10 +112,10 @@ func tryTree(r *reaper.Reaper, id, script string, lose bool) string {
 	}
 	// A process without tag and session cannot be told from the container's other orphans by a daemon that is pid 1
 	// and has lost the keeper.
-	if left := marked("8901.5"); len(left) > 0 && !(lose && strings.Contains(script, "env -i")) {
+	if left := marked("90.8901"); len(left) > 0 && !(lose && strings.Contains(script, "env -i")) {
 		return fmt.Sprintf("lost %v, left %v", lose, left)
 	}
-	for _, pid := range marked("8901.5") {
+	for _, pid := range marked("90.8901") {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 	return ""

@@ -104,10 +104,10 @@ func TestAStartThatIsCancelledStartsNothing(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	gone := errors.New("client gone")
 	cancel(gone)
-	if _, err := r.Start(ctx, shell("cancelled", "exec sleep 7410.1")); !errors.Is(err, gone) {
+	if _, err := r.Start(ctx, shell("cancelled", "exec sleep 90.7410")); !errors.Is(err, gone) {
 		t.Errorf("error %v", err)
 	}
-	if pids := marked("7410.1"); len(pids) != 0 {
+	if pids := marked("90.7410"); len(pids) != 0 {
 		t.Errorf("it runs: %v", pids)
 	}
 	if records, err := r.Records(); len(records) != 0 || err != nil {

@@ -11,17 +11,18 @@ import (
 )
 
 // trees are the ways in which a program's processes get away from who started it. MARK is a length of sleep that no
-// other test uses. Each says "up" when it stands.
+// other test uses. Each says "up" when it stands, and each dies out by itself in a while, lest a keeper that fails
+// in a test fills the machine.
 var trees = map[string]string{
 	"deaf to TERM":       `trap '' TERM; sh -c 'trap "" TERM; sleep MARK; sleep MARK' & echo up; wait; sleep MARK`,
 	"own session":        `setsid sleep MARK & setsid sh -c 'sleep MARK & sleep MARK' & echo up; wait`,
 	"twice away":         `setsid sh -c 'setsid sh -c "trap \"\" TERM HUP; sleep MARK & sleep MARK" & exit' & wait; echo up; sleep MARK`,
 	"without a trace":    `env -i setsid sh -c "env -i setsid /bin/sleep MARK & exit" & wait; echo up; exec env -i sleep MARK`,
 	"stopped":            `sleep MARK & kill -STOP $!; echo up; sleep MARK`,
-	"forks in a loop":    `trap '' TERM; echo up; while :; do setsid sleep MARK & sleep 0.01; done`,
-	"chain of forks":     `trap '' TERM; hop() { sleep 0; hop & exit; }; echo up; : MARK; hop & sleep MARK`,
-	"chain of sessions":  `trap '' TERM; export HOP='trap "" TERM; : MARK; setsid sh -c "$HOP" & exit'; echo up; setsid sh -c "$HOP" & sleep MARK`,
-	"born when it ends":  `trap 'setsid sleep MARK & sleep MARK & exit 3' TERM; echo up; while :; do sleep 0.01; done`,
+	"forks in a loop":    `trap '' TERM; echo up; i=0; while [ $i -lt 400 ]; do i=$((i+1)); setsid sleep MARK & sleep 0.01; done; sleep MARK`,
+	"chain of forks":     `trap '' TERM; hop() { [ $1 -gt 0 ] || exit; sleep 0; hop $(($1-1)) & exit; }; echo up; : MARK; hop 2000 & sleep MARK`,
+	"chain of sessions":  `trap '' TERM; export N=2000 HOP='trap "" TERM; : MARK; [ $N -gt 0 ] || exit; N=$((N-1)); setsid sh -c "$HOP" & exit'; echo up; setsid sh -c "$HOP" & sleep MARK`,
+	"born when it ends":  `trap 'setsid sleep MARK & sleep MARK & exit 3' TERM; echo up; i=0; while [ $i -lt 3000 ]; do i=$((i+1)); sleep 0.02; done`,
 	"holds its pipe":     `(sleep MARK) & (setsid sleep MARK >/dev/null) & echo up; wait`,
 	"keeps its terminal": `nohup sleep MARK & echo up; wait`,
 }
@@ -69,7 +70,7 @@ func TestNoTreeSurvivesStopOrDeadline(t *testing.T) {
 	n := 0
 	for name, script := range trees {
 		n++
-		mark := fmt.Sprintf("81%02d.5", n)
+		mark := fmt.Sprintf("90.81%02d", n)
 		t.Run(name, func(t *testing.T) {
 			id := fmt.Sprintf("stop-%d", n)
 			p := plant(t, r, id, script, mark, func(s *reaper.Spec) {})
@@ -97,7 +98,7 @@ func TestALeaderThatExitsLeavesNothingBehind(t *testing.T) {
 	n := 0
 	for name, script := range trees {
 		n++
-		mark := fmt.Sprintf("82%02d.5", n)
+		mark := fmt.Sprintf("90.82%02d", n)
 		t.Run(name, func(t *testing.T) {
 			id := fmt.Sprintf("left-%d", n)
 			script := fmt.Sprintf("(%s) & read word <&3; exit 143", script)
@@ -123,8 +124,8 @@ func fifo(script string) string {
 func TestAPipeThatIsKeptOpenDoesNotKeepTheRun(t *testing.T) {
 	r := newReaper(t)
 	for name, script := range map[string]string{
-		"background":  `sleep 8301.5 & echo up`,
-		"own session": `setsid sleep 8301.5 & echo up`,
+		"background":  `sleep 90.8301 & echo up`,
+		"own session": `setsid sleep 90.8301 & echo up`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			log := t.TempDir() + "/log"
@@ -134,14 +135,14 @@ func TestAPipeThatIsKeptOpenDoesNotKeepTheRun(t *testing.T) {
 			if got := wait(t, p); got.Code != 0 || got.Reason != reaper.Exited || got.Error != "" {
 				t.Errorf("record %+v", got)
 			}
-			nothingLeft(t, p.ID(), "8301.5")
+			nothingLeft(t, p.ID(), "90.8301")
 		})
 	}
 }
 
 func TestALaterStopCanShortenTheGrace(t *testing.T) {
 	r := newReaper(t)
-	p := plant(t, r, "hurry", trees["deaf to TERM"], "8302.5", func(s *reaper.Spec) { s.Grace = time.Hour })
+	p := plant(t, r, "hurry", trees["deaf to TERM"], "90.8302", func(s *reaper.Spec) { s.Grace = time.Hour })
 	p.Stop(time.Hour)
 	p.Stop(0)
 	if got := wait(t, p); got.Reason != reaper.Stopped || got.Signal != 9 {
@@ -152,7 +153,7 @@ func TestALaterStopCanShortenTheGrace(t *testing.T) {
 
 func TestAProgramThatEndsInItsGraceIsNotKilled(t *testing.T) {
 	r := newReaper(t)
-	p := plant(t, r, "polite", `trap 'exit 17' TERM; echo up; while :; do sleep 0.01; done`, "8303.5", func(s *reaper.Spec) {})
+	p := plant(t, r, "polite", `trap 'exit 17' TERM; echo up; i=0; while [ $i -lt 3000 ]; do i=$((i+1)); sleep 0.02; done`, "90.8303", func(s *reaper.Spec) {})
 	p.Stop(time.Minute)
 	if got := wait(t, p); got.Reason != reaper.Stopped || got.Code != 17 || got.Signal != 0 || got.Rounds != 1 {
 		t.Errorf("record %+v", got)
