@@ -236,6 +236,21 @@ func readOnlyHome(t *testing.T) string {
 	return dir
 }
 
+// A home that is reached through a link is the same home: its boards are served.
+func TestHomeBehindALink(t *testing.T) {
+	home := newHome(t, "model: {provider: offline}\nkanban:\n  lanes:\n    echo: {preset: command, argv: [sh, -c, 'true']}\n")
+	link := filepath.Join(t.TempDir(), "home")
+	if err := os.Symlink(home, link); err != nil {
+		t.Fatal(err)
+	}
+	d := start(t, link)
+	d.call(http.MethodPost, "/api/boards", map[string]string{"slug": "linked"}, nil)
+	var made struct{ Task card }
+	d.call(http.MethodPost, "/api/boards/linked/tasks", map[string]string{"title": "a card behind a link", "assignee": "echo"}, &made)
+	d.until("the card is done", func() bool { return d.cards("linked")[made.Task.ID].Status == "done" })
+	d.stop()
+}
+
 // curl is a client that knows nothing of us.
 func TestCurlIsAnswered(t *testing.T) {
 	curl, err := exec.LookPath("curl")

@@ -37,6 +37,7 @@ type daemon struct {
 	config     config.Loaded
 	log        *slog.Logger
 	notify     *systemd.Notifier
+	watchdog   *systemd.Watchdog
 
 	home     *config.HomeLock
 	key      config.Secret
@@ -65,6 +66,7 @@ func (c *cli) build(ctx context.Context) (built *daemon, err error) {
 	}
 	d.log = newLogger(d.config.Log, c.std.err, c.foreground)
 	d.notify = systemd.NewNotifier()
+	d.watchdog = systemd.NewWatchdog(d.notify, d.log)
 	defer func() {
 		if err != nil {
 			d.abandon()
@@ -199,13 +201,22 @@ func (d *daemon) boardAt(path string) (kanban.Options, error) {
 	if err != nil {
 		return kanban.Options{}, err
 	}
-	at := slices.IndexFunc(boards, func(b kanban.Info) bool { return b.Path == path })
+	at := slices.IndexFunc(boards, func(b kanban.Info) bool { return b.Path == path || resolved(b.Path) == path })
 	if at < 0 {
 		return kanban.Options{}, &problem.Error{Kind: problem.NotFound, Thing: path, What: "is not a board of " + d.root.Dir()}
 	}
 	options := boardOptions(d.config.Config, d.root, boards[at].Slug)
 	options.Log = d.log
 	return options, nil
+}
+
+// resolved follows the links in the directories above a board, as the registry does: a home may be reached through one.
+func resolved(path string) string {
+	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if err != nil {
+		return path
+	}
+	return filepath.Join(dir, filepath.Base(path))
 }
 
 // opened says how a board's file is journalled, and why.
@@ -262,10 +273,7 @@ func (d *daemon) makeGateway(ctx context.Context) error {
 	options.Model, options.Log, options.Sole = d.model, d.log, true
 	d.gateway = gateway.New(options)
 	d.decide("terminal tool", d.config.Tools.Terminal, from(d.config.Origins["tools.terminal"]))
-	recovered, err := d.gateway.Recover(ctx)
-	for _, r := range recovered {
-		d.log.Warn("turn was cut off", "session", r.Session, "turn", r.TurnID, "outcome", r.Outcome, "error", r.Err)
-	}
+	_, err = d.gateway.Recover(ctx) // what it found and did is in the log
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -62,7 +63,7 @@ func (d *daemon) listen(ctx context.Context) error {
 
 // checks are the lines of /health/detailed.
 func (d *daemon) checks(context.Context) []api.Check {
-	return append([]api.Check{d.checkState(), d.checkModel(), d.checkDispatcher()}, d.checkBoards()...)
+	return append([]api.Check{d.checkState(), d.checkModel(), d.checkActors(), d.checkDispatcher()}, d.checkBoards()...)
 }
 
 func (d *daemon) checkState() api.Check {
@@ -71,6 +72,13 @@ func (d *daemon) checkState() api.Check {
 		err = store.File().Quarantine()
 	}
 	return checked("state.db", err)
+}
+
+func (d *daemon) checkActors() api.Check {
+	if silent := d.watchdog.Silent(); len(silent) > 0 {
+		return api.Check{Name: "actors", Status: "failed", Reason: "no sign of life from " + strings.Join(silent, ", ")}
+	}
+	return api.Check{Name: "actors", Status: "ok"}
 }
 
 func (d *daemon) checkModel() api.Check {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gatewayd/config"
+	"gatewayd/kanban/worker"
 	"gatewayd/reaper"
 )
 
@@ -97,5 +98,11 @@ func (c *cli) load() (config.Loaded, error) {
 	if c.addr != "" {
 		flags["addr"] = c.addr
 	}
-	return config.Load(config.Request{Flags: flags, Environ: c.std.environ})
+	return config.Load(config.Request{Flags: flags, Environ: c.std.environ, CheckLane: checkLane})
+}
+
+// checkLane lets those who fill in a lane's argv check it, so that a mistake is named with its line.
+func checkLane(name string, lane config.Lane) error {
+	_, err := worker.NewLanes(config.Kanban{Lanes: map[string]config.Lane{name: lane}}, "")
+	return err
 }

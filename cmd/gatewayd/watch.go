@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"gatewayd/internal/sqlite"
-	"gatewayd/systemd"
 )
 
 // silence is how long a part may give no sign of life before the service manager is no longer told that all is
@@ -17,15 +16,14 @@ const silence = time.Minute
 
 // watch asks each part the way its users do, and feeds the service manager's watchdog while all of them answer.
 func (d *daemon) watch(ctx context.Context) error {
-	dog := systemd.NewWatchdog(d.notify, d.log)
 	var probes sync.WaitGroup
 	defer probes.Wait()
 	for name, ask := range map[string]func(context.Context) error{
 		"api": d.askAPI, "conversations": d.askConversations, "state.db": d.askState, "dispatcher": d.askDispatcher,
 	} {
-		probes.Go(func() { dog.Probe(ctx, name, silence, ask) })
+		probes.Go(func() { d.watchdog.Probe(ctx, name, silence, ask) })
 	}
-	return dog.Run(ctx)
+	return d.watchdog.Run(ctx)
 }
 
 // askAPI goes through the listener, like any client.
