@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -241,18 +239,6 @@ func (d *daemon) acquireBoard(ctx context.Context, path string) (*kanban.Board, 
 	return board, ref.Release, nil
 }
 
-// git runs git for cards whose workspace is a worktree.
-func (d *daemon) git(ctx context.Context, dir string, args ...string) ([]byte, error) {
-	out, record, err := d.reaper.Output(ctx, reaper.Spec{
-		ID: "git-" + strings.ToLower(rand.Text()), Argv: append([]string{"git", "-C", dir}, args...), Dir: dir,
-		Env: d.config.Environ.Allow("PATH", "HOME", "LANG"), Deadline: time.Minute,
-	})
-	if err == nil && record.Code != 0 {
-		err = fmt.Errorf("git %s: exit code %d: %s", strings.Join(args, " "), record.Code, out)
-	}
-	return out, err
-}
-
 // chooseModel decides who answers. It asks the usual local ports only when nothing is configured.
 func (d *daemon) chooseModel(ctx context.Context) error {
 	model, how := chooseModel(ctx, d.config.Config, d.log)
@@ -290,7 +276,7 @@ func (d *daemon) makeDispatcher(context.Context) error {
 	d.dispatcher, err = dispatch.New(dispatch.Options{
 		Root: d.root, Acquire: d.acquireBoard, Lanes: lanes, Config: d.config.Kanban, Environ: d.config.Environ,
 		Launcher: &worker.Local{Reaper: d.reaper, Environ: d.config.Environ, RunsDir: runs}, RunsDir: runs,
-		Workspaces: worker.Workspaces{Git: d.git}, Home: d.config.Home, Exe: exe,
+		Workspaces: worker.Workspaces{Git: worker.GitBy(d.reaper, d.config.Environ)}, Home: d.config.Home, Exe: exe,
 		Offline: func() bool { return d.model.Describe().Offline }, Log: d.log,
 	})
 	state, why := "on", fmt.Sprintf("%d lanes, at most %d workers", len(d.config.Kanban.Lanes), d.config.Kanban.MaxInProgress)
