@@ -169,9 +169,18 @@ func (t *txn) createdEvents(id string, status Status, in NewTask, open []string)
 		goal = true
 	}
 	err := t.event(id, 0, "created", payload{
-		{"assignee", opt(in.Assignee)}, {"status", status}, {"parents", parents}, {"creator_task_id", opt(in.CreatorTask)}, {"tenant", opt(in.Tenant)},
-		{"workspace_kind", in.WorkspaceKind}, {"workspace_path", opt(in.WorkspacePath)}, {"branch_name", opt(in.BranchName)},
-		{"project_id", opt(in.ProjectID)}, {"skills", skills}, {"goal_mode", goal}, {"model_override", opt(in.ModelOverride)},
+		{"assignee", opt(in.Assignee)},
+		{"status", status},
+		{"parents", parents},
+		{"creator_task_id", opt(in.CreatorTask)},
+		{"tenant", opt(in.Tenant)},
+		{"workspace_kind", in.WorkspaceKind},
+		{"workspace_path", opt(in.WorkspacePath)},
+		{"branch_name", opt(in.BranchName)},
+		{"project_id", opt(in.ProjectID)},
+		{"skills", skills},
+		{"goal_mode", goal},
+		{"model_override", opt(in.ModelOverride)},
 		{"provider_override", opt(in.ProviderOverride)},
 	})
 	switch {

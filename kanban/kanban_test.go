@@ -224,7 +224,8 @@ func wantErr(t *testing.T, err, want error) {
 func (b *Board) invariants(t interface {
 	Helper()
 	Errorf(string, ...any)
-}) {
+},
+) {
 	t.Helper()
 	err := b.file.Read(context.Background(), func(c *sqlite.Conn) error {
 		for what, sql := range map[string]string{

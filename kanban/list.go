@@ -44,8 +44,12 @@ func (f Filter) sql() (string, []any, error) {
 	}
 	where, args := []string{"1"}, []any{}
 	for _, by := range [][2]string{
-		{"status", string(f.Status)}, {"assignee", strings.ToLower(f.Assignee)}, {"tenant", f.Tenant}, {"session_id", f.Session},
-		{"workflow_template_id", f.WorkflowTemplateID}, {"current_step_key", f.CurrentStepKey},
+		{"status", string(f.Status)},
+		{"assignee", strings.ToLower(f.Assignee)},
+		{"tenant", f.Tenant},
+		{"session_id", f.Session},
+		{"workflow_template_id", f.WorkflowTemplateID},
+		{"current_step_key", f.CurrentStepKey},
 	} {
 		if by[1] != "" {
 			where, args = append(where, "t."+by[0]+" = ?"), append(args, by[1])

@@ -215,7 +215,10 @@ func gaveUpPayload(card Task, end End, v verdict) payload {
 		failures = v.Streak
 	}
 	p := payload{
-		{"failures", failures}, {"effective_limit", v.limit}, {"limit_source", v.source}, {"error", opt(end.Error)},
+		{"failures", failures},
+		{"effective_limit", v.limit},
+		{"limit_source", v.source},
+		{"error", opt(end.Error)},
 		{"trigger_outcome", end.Outcome},
 	}
 	if v.back == StatusReview {

@@ -55,7 +55,9 @@ func (d Detail) MarshalJSON() ([]byte, error) {
 		Runs          []Run           `json:"runs"`
 	}{
 		d.Task, opt(d.LatestSummary), append([]string{}, d.Parents...), append([]string{}, d.Children...),
-		[]detailComment{}, []detailEvent{}, append([]Run{}, d.Runs...),
+		[]detailComment{},
+		[]detailEvent{},
+		append([]Run{}, d.Runs...),
 	}
 	for _, c := range d.Comments {
 		wire.Comments = append(wire.Comments, detailComment{c.Author, c.Body, c.CreatedAt})

@@ -99,8 +99,12 @@ func (b *Board) Extend(ctx context.Context, task, lock string, oldExpiry int64, 
 		}
 		done = true
 		return t.event(task, card.CurrentRunID, "claim_extended", payload{
-			{"reason", "pid_alive"}, {"worker_pid", opt(int64(card.WorkerPID))}, {"claim_lock", lock}, {"claim_expires_was", opt(oldExpiry)},
-			{"claim_expires_now", expires}, {"last_heartbeat_at", opt(card.LastHeartbeatAt)},
+			{"reason", "pid_alive"},
+			{"worker_pid", opt(int64(card.WorkerPID))},
+			{"claim_lock", lock},
+			{"claim_expires_was", opt(oldExpiry)},
+			{"claim_expires_now", expires},
+			{"last_heartbeat_at", opt(card.LastHeartbeatAt)},
 		}.with(more))
 	})
 	return done && (err == nil || Committed(err)), err
