@@ -15,8 +15,8 @@ const (
 )
 
 var (
-	errEventTooLong  = errors.New("one event is larger than 16 MiB")
-	errStreamTooLong = errors.New("the answer is larger than 64 MiB")
+	errEventTooLong  = errors.New("one event of the answer is too large")
+	errStreamTooLong = errors.New("the answer is too large")
 )
 
 // event is one server-sent event: the data lines joined by newlines, and the event's name when it has one. Junk is a
@@ -35,10 +35,12 @@ type eventReader struct {
 	read   int
 	skipLF bool
 	begun  bool
+
+	maxEvent, maxStream int
 }
 
 func newEventReader(r io.Reader) *eventReader {
-	return &eventReader{r: bufio.NewReaderSize(r, 64<<10)}
+	return &eventReader{r: bufio.NewReaderSize(r, 64<<10), maxEvent: maxEvent, maxStream: maxStream}
 }
 
 // next gives the next event, or io.EOF. Comments are passed over in silence.
@@ -60,7 +62,7 @@ func (e *eventReader) next() (event, error) {
 			current = event{}
 			continue
 		}
-		if len(current.Data)+len(line) > maxEvent {
+		if len(current.Data)+len(line) > e.maxEvent {
 			return event{}, errEventTooLong
 		}
 		switch field, value := splitField(line); {
@@ -138,9 +140,9 @@ func (e *eventReader) discard(n int) {
 
 func (e *eventReader) bounds() error {
 	switch {
-	case e.read > maxStream:
+	case e.read > e.maxStream:
 		return errStreamTooLong
-	case len(e.line) > maxEvent:
+	case len(e.line) > e.maxEvent:
 		return errEventTooLong
 	}
 	return nil

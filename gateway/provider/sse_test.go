@@ -10,8 +10,9 @@ import (
 	"testing/iotest"
 )
 
-func readEvents(r io.Reader) (list []event, err error) {
-	events := newEventReader(r)
+func readEvents(r io.Reader) (list []event, err error) { return readAll(newEventReader(r)) }
+
+func readAll(events *eventReader) (list []event, err error) {
 	for {
 		e, err := events.next()
 		if err != nil {
@@ -72,14 +73,19 @@ func TestALineOfMegabytesIsReadAndOneWithoutEndIsNot(t *testing.T) {
 	if !errors.Is(err, io.EOF) || len(got) != 2 || string(got[0].Data) != long || string(got[1].Data) != "after" {
 		t.Fatalf("got %d events, %v", len(got), err)
 	}
+	bounded := func(r io.Reader) *eventReader {
+		events := newEventReader(r)
+		events.maxEvent, events.maxStream = 1<<20, 2<<20
+		return events
+	}
 	endless := io.MultiReader(strings.NewReader("data: "), zeros{})
-	if _, err := readEvents(endless); !errors.Is(err, errEventTooLong) {
+	if _, err := readAll(bounded(endless)); !errors.Is(err, errEventTooLong) {
 		t.Errorf("endless line: %v", err)
 	}
-	if _, err := readEvents(io.MultiReader(strings.NewReader(""), &repeater{line: []byte("data: x\n")})); !errors.Is(err, errEventTooLong) {
+	if _, err := readAll(bounded(&repeater{line: []byte("data: " + strings.Repeat("x", 1000) + "\n")})); !errors.Is(err, errEventTooLong) {
 		t.Errorf("endless event: %v", err)
 	}
-	if _, err := readEvents(&repeater{line: []byte(": still here\n")}); !errors.Is(err, errStreamTooLong) {
+	if _, err := readAll(bounded(&repeater{line: []byte(": still here\n")})); !errors.Is(err, errStreamTooLong) {
 		t.Errorf("endless comments: %v", err)
 	}
 }
