@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -229,4 +230,17 @@ func TestRecordsListsWhatRunsAndWhatEndedAndNamesABrokenFile(t *testing.T) {
 	if _, err := r.Adopt("broken"); err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, reaper.ErrNoRecord) {
 		t.Errorf("a broken record was adopted: %v", err)
 	}
+}
+
+func TestAKeeperEndsAtNoSignalThatComesByAccidentAndInOrderAtTERM(t *testing.T) {
+	r := newReaper(t)
+	p := plant(t, r, "signalled", trees["deaf to TERM"], "90.8750", func(s *reaper.Spec) { s.Grace = 30 * time.Millisecond })
+	for _, sig := range []syscall.Signal{syscall.SIGPIPE, syscall.SIGHUP, syscall.SIGQUIT} {
+		signal(t, p.Keeper(), sig)
+	}
+	signal(t, p.Keeper(), syscall.SIGTERM)
+	if got := wait(t, p); got.Reason != reaper.Stopped || got.Signal != 9 {
+		t.Errorf("record %+v", got)
+	}
+	nothingLeft(t, "signalled", "90.8750")
 }

@@ -139,7 +139,9 @@ func marked(mark string) []int {
 }
 
 // kill is the machine's own violence: what the out-of-memory killer does to a process.
-func kill(t testing.TB, id procfs.Identity) {
+func kill(t testing.TB, id procfs.Identity) { t.Helper(); signal(t, id, unix.SIGKILL) }
+
+func signal(t testing.TB, id procfs.Identity, sig syscall.Signal) {
 	t.Helper()
 	fd, err := unix.PidfdOpen(id.PID, 0)
 	if err != nil {
@@ -149,7 +151,7 @@ func kill(t testing.TB, id procfs.Identity) {
 	if !id.Alive() {
 		t.Fatalf("%+v is not alive", id)
 	}
-	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil {
+	if err := unix.PidfdSendSignal(fd, sig, nil, 0); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -229,7 +231,7 @@ func daemonRole(args []string) error {
 	select {}
 }
 
-// exec runs a command through os/exec, as code outside of this package would.
+// plain runs a command through os/exec, as code outside of this package would.
 func plain(name string, args ...string) (int, error) {
 	cmd := exec.Command(name, args...)
 	err := cmd.Run()

@@ -12,10 +12,10 @@ const (
 	// sweepLimit bounds the killing of a lost tree; what is left then is stuck in the kernel or belongs to somebody
 	// else, and the record says so.
 	sweepLimit = 10 * time.Second
-	// A process in the middle of an exec shows no environment, and so no tag, for less than a millisecond on a
-	// quiet machine. One that has none at all looks the same, so the doubt is bounded.
-	maxDoubts  = 20
-	doubtPause = 10 * time.Millisecond
+	// A tree is gone when so many looks in a row have found nothing. One look may miss a process: in the middle of
+	// an exec it shows no environment, and so no tag; in a chain of forks it may be born behind the look's back.
+	quietLooks = 20
+	quietPause = 5 * time.Millisecond
 	// zombieAge is how long a dead child in our own session is left to whoever may have started it through os/exec.
 	zombieAge = 10 * time.Second
 )
@@ -24,28 +24,27 @@ const (
 func (r *Reaper) sweep(begun Record, grace time.Duration) (rounds, left int) {
 	defer r.reapUnknown()
 	h := newHunt()
-	if grace > 0 {
-		if targets, _ := r.orphans(begun, procfs.Processes); len(targets) > 0 {
-			h.term(targets, grace)
-		}
+	if targets := r.orphans(begun, procfs.Processes, false); grace > 0 && len(targets) > 0 {
+		h.term(targets, grace)
 	}
-	doubts := 0
-	for end := time.Now().Add(sweepLimit); ; {
-		targets, _ := r.orphans(begun, ownOffspring)
-		doubt := false
+	quiet := 0
+	for end := time.Now().Add(sweepLimit); quiet < quietLooks; {
+		targets := r.orphans(begun, ownOffspring, false)
 		if len(targets) == 0 {
-			targets, doubt = r.orphans(begun, procfs.Processes)
+			targets = r.orphans(begun, procfs.Processes, quiet >= quietLooks/2)
 		}
-		switch {
-		case len(targets) == 0 && doubt && doubts < maxDoubts:
-			doubts++
-			<-time.After(doubtPause)
+		if len(targets) == 0 {
+			quiet++
+			<-time.After(quietPause)
 			continue
-		case len(targets) == 0, time.Now().After(end):
+		}
+		if time.Now().After(end) {
 			return h.rounds, len(targets)
 		}
+		quiet = 0
 		h.kill(targets)
 	}
+	return h.rounds, 0
 }
 
 // ownOffspring is the quick look: most of what a lost keeper leaves comes to this process.
@@ -58,19 +57,18 @@ func ownOffspring() ([]procfs.Stat, error) { return offspring(os.Getpid()), nil 
 //   - The leader's session tells those that cleared their environment. It counts only below us: elsewhere its
 //     number may have been given out again.
 //   - A child of ours that nobody of ours started, in a foreign session and younger than the keeper, can only have
-//     come from a keeper's tree, unless we are pid 1, to whom every orphan of a container comes.
-//
-// doubt says that some process shows no environment at the moment, so that the tag may be missed.
-func (r *Reaper) orphans(begun Record, look func() ([]procfs.Stat, error)) (found []procfs.Stat, doubt bool) {
+//     come from a keeper's tree. To pid 1 every orphan of a container comes, so there it must also have no
+//     environment at all, and lastingly: that is what insist means.
+func (r *Reaper) orphans(begun Record, look func() ([]procfs.Stat, error), insist bool) []procfs.Stat {
 	children.mu.Lock()
 	defer children.mu.Unlock()
 	self, err := procfs.ReadStat(os.Getpid())
 	if err != nil {
-		return nil, false
+		return nil
 	}
 	all, err := look()
 	if err != nil {
-		return nil, false
+		return nil
 	}
 	ours := map[int]bool{}
 	for _, stat := range descendants(all, self.PID) {
@@ -81,27 +79,22 @@ func (r *Reaper) orphans(begun Record, look func() ([]procfs.Stat, error)) (foun
 		if stat.PID == self.PID || children.known[stat.PID] != nil || stat.Start < begun.Keeper.Start || notAProgram(stat) {
 			continue
 		}
-		tagged, hidden := tagOf(stat.PID, begun.ID)
-		doubt = doubt || hidden
-		switch {
-		case tagged, ours[stat.PID] && begun.Child.Known() && stat.SID == begun.Child.PID, r.mustBeOurs(stat, self):
+		tagged, bare := tagOf(stat.PID, begun.ID)
+		inSession := ours[stat.PID] && begun.Child.Known() && stat.SID == begun.Child.PID
+		stranger := r.strange(stat, self) && !r.isForeign(stat) && (self.PID != 1 || bare && insist)
+		if tagged || inSession || stranger {
 			roots = append(roots, stat.PID)
 		}
 	}
-	return gather(all, roots), doubt
+	return gather(all, roots)
 }
 
 // notAProgram: the dead, and the kernel's own threads, which are children of pid 2.
 func notAProgram(stat procfs.Stat) bool { return stat.Dead() || stat.PPID == 2 }
 
-func tagOf(pid int, id string) (tagged, hidden bool) {
+func tagOf(pid int, id string) (tagged, bare bool) {
 	env, err := procfs.Environ(pid)
 	return slices.Contains(env, TagKey+"="+id), err == nil && len(env) == 0
-}
-
-// mustBeOurs: for a daemon that is not pid 1, a stranger among its children comes from a keeper's tree.
-func (r *Reaper) mustBeOurs(stat, self procfs.Stat) bool {
-	return self.PID != 1 && r.strange(stat, self) && !r.isForeign(stat)
 }
 
 // gather gives the roots that live and all that is below them, each once.

@@ -230,8 +230,13 @@ func (r *Reaper) settle(begun Record, lastWords func() (Record, bool)) Record {
 }
 
 func (r *Reaper) lost(begun Record) Record {
-	rounds, left := r.sweep(begun, begun.Grace)
 	why := "the keeper was killed; how the program ended is not known"
+	rounds, left := 0, 0
+	if begun.Keeper.Boot == procfs.BootID() {
+		rounds, left = r.sweep(begun, begun.Grace)
+	} else {
+		why = "the machine was started anew; how the program ended is not known"
+	}
 	if left > 0 {
 		why += fmt.Sprintf("; %d of its processes could not be ended", left)
 	}
