@@ -127,7 +127,7 @@ func TestAStreamIsWhole(t *testing.T) {
 	h, chat := plain(nil)
 	chat.say = func(_ context.Context, _ gateway.Say, sink func(gateway.Event)) (gateway.Result, error) {
 		for _, e := range []gateway.Event{
-			{Kind: gateway.EventReasoning, Text: "hm"},
+			{Kind: gateway.EventReasoning, Text: "a silent thought"},
 			{Kind: gateway.EventDelta, Text: "Let me look."},
 			{Kind: gateway.EventNotice, Text: "two\nlines"},
 			{Kind: gateway.EventToolStarted, Tool: "terminal", CallID: "c1", Text: `{"command":"ls  -l\n"}`},
@@ -144,14 +144,14 @@ func TestAStreamIsWhole(t *testing.T) {
 	if strings.Join(got.tools, "|") != "terminal running ls -l c1|terminal failed ls -l c1" {
 		t.Errorf("tools: %q", got.tools)
 	}
-	if len(comments) != 1 || comments[0] != "two lines" || strings.Contains(w.Body.String(), "hm") {
+	if len(comments) != 1 || comments[0] != "two lines" || strings.Contains(w.Body.String(), "silent thought") {
 		t.Errorf("comments %q", comments)
 	}
 	if receipt := got.last["gatewayd"].(map[string]any); receipt["turn_id"] != "turn_1" || receipt["completed"] != true {
 		t.Errorf("receipt: %v", receipt)
 	}
 	h, _ = plain(func(o *Options) { o.ShowReasoning = true; o.Chat = chat })
-	if _, _, w := streamOf(t, h, helloStream); !strings.Contains(w.Body.String(), `"reasoning_content":"hm"`) {
+	if _, _, w := streamOf(t, h, helloStream); !strings.Contains(w.Body.String(), `"reasoning_content":"a silent thought"`) {
 		t.Error("no reasoning")
 	}
 }
