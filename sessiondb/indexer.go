@@ -51,7 +51,7 @@ func (s *Store) RunIndexer(ctx context.Context) error {
 			break
 		}
 		if pause == firstPause {
-			s.log.Warn("search index cannot be written, trying again", "path", s.file.Path(), "err", err)
+			s.log.Warn("search index cannot be written, trying again", "path", s.file.Path(), "error", err)
 		}
 		if rest(ctx, pause) != nil {
 			break

@@ -205,7 +205,7 @@ func (s *Store) shortenTail(ctx context.Context, ix int) error {
 	defer cancel()
 	err := s.approach(wait, maxTail+1, ix)
 	if err != nil && ctx.Err() == nil && wait.Err() == nil {
-		s.log.Debug("search goes on with a long tail", "path", s.file.Path(), "err", err)
+		s.log.Debug("search goes on with a long tail", "path", s.file.Path(), "error", err)
 	}
 	return ctx.Err()
 }

@@ -38,7 +38,7 @@ func damaged(err error) bool {
 // markStale takes an index out of use until the indexer has built it anew.
 func (s *Store) markStale(ctx context.Context, ix int, cause error) error {
 	s.log.Error("search index damaged, it is rebuilt beside the running daemon and searches scan meanwhile",
-		"path", s.file.Path(), "index", indexes[ix].table, "err", cause)
+		"path", s.file.Path(), "index", indexes[ix].table, "error", cause)
 	err := s.file.Write(ctx, sqlite.Op{
 		Label: "mark index stale", Patience: sqlite.Ordinary,
 		Do: func(tx *sqlite.Tx) error { return indexes[ix].setStale(tx) },

@@ -140,7 +140,7 @@ func (w *writer) runOp(tx *Tx, r *request) error {
 	}
 	if err != nil {
 		if undo := w.conn.control(sqlUndo); undo != nil {
-			w.f.log.Error("operation could not be undone by its savepoint", "path", w.f.path, "op", r.op.Label, "err", undo)
+			w.f.log.Error("operation could not be undone by its savepoint", "path", w.f.path, "op", r.op.Label, "error", undo)
 			return errors.Join(err, w.conn.rollback())
 		}
 	}

@@ -91,7 +91,7 @@ func (w *writer) checkpoint(mode sqlite3.CheckpointMode) CheckpointResult {
 	if err != nil {
 		if ClassOf(err) != Busy {
 			w.f.noteDamage(err)
-			w.f.log.Warn("checkpoint failed", "path", w.f.path, "err", err)
+			w.f.log.Warn("checkpoint failed", "path", w.f.path, "error", err)
 		}
 		return res
 	}

@@ -18,6 +18,6 @@ func (f *File) noteDamage(err error) {
 	}
 	told := f.explain(err, "nothing more is written through this handle")
 	if f.damage.CompareAndSwap(nil, &halt{class: class, err: told}) {
-		f.log.Error("database is damaged", "path", f.path, "err", err)
+		f.log.Error("database is damaged", "path", f.path, "error", err)
 	}
 }

@@ -44,7 +44,7 @@ func (w *writer) fateOf(r *request, cause error) error {
 	case err != nil:
 		return w.unknownFate(r, errors.Join(cause, fmt.Errorf("ask whether it is stored: %w", err)))
 	case in:
-		w.f.log.Warn("commit failed but the operation is stored", "path", w.f.path, "op", r.op.Label, "err", cause)
+		w.f.log.Warn("commit failed but the operation is stored", "path", w.f.path, "op", r.op.Label, "error", cause)
 		return nil
 	}
 	return w.f.explain(cause, fateNone)

@@ -102,7 +102,7 @@ func (l *losses) recent() []time.Time {
 // made peers read an index of zeros and lose rows.
 func (f *File) bury(c *Conn, cause error) {
 	f.forget(c)
-	f.log.Error("database connection lost to a memory fault", "path", f.path, "err", cause)
+	f.log.Error("database connection lost to a memory fault", "path", f.path, "error", cause)
 	if first, ok := errors.AsType[*fault](cause); ok {
 		first.paper()
 	}
@@ -114,7 +114,7 @@ func (f *File) bury(c *Conn, cause error) {
 		return
 	}
 	n := f.lost.add()
-	f.log.Error("database connection cannot be freed", "path", f.path, "lost", n, "err", err)
+	f.log.Error("database connection cannot be freed", "path", f.path, "lost", n, "error", err)
 	guard(c.unlockShm)
 	for _, file := range []interface{ Close() error }{c.wal, c.main} {
 		if file != nil {

@@ -89,10 +89,10 @@ func (d *decider) undecided(err error) (Journal, error) {
 	case 0, 1:
 		return d.choose()
 	case 2:
-		d.log.Warn("journal mode cannot be probed, the header says WAL, nothing is touched", "err", err)
+		d.log.Warn("journal mode cannot be probed, the header says WAL, nothing is touched", "error", err)
 		return Journal{Mode: "wal", Reason: "assumed: the header says WAL and the mode cannot be read", assumed: true}, nil
 	}
-	d.log.Warn("journal mode cannot be probed or read, nothing is touched", "err", err)
+	d.log.Warn("journal mode cannot be probed or read, nothing is touched", "error", err)
 	return Journal{Mode: "wal", Reason: "assumed: neither the mode nor the header can be read", assumed: true}, nil
 }
 
@@ -160,7 +160,7 @@ func (d *decider) refused(cause error) (Journal, error) {
 	if err != nil || mode == "wal" {
 		return Journal{}, fmt.Errorf("enable WAL: %w", cause)
 	}
-	d.log.Error("WAL is not possible here, the database is kept in rollback mode", "err", cause)
+	d.log.Error("WAL is not possible here, the database is kept in rollback mode", "error", cause)
 	return d.rollback("WAL was refused: " + cause.Error())
 }
 

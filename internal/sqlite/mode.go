@@ -15,7 +15,7 @@ func (f *File) alignModes() {
 			continue
 		}
 		if err := os.Chmod(path, main.Mode().Perm()); err != nil {
-			f.log.Warn("permissions of a database file differ and cannot be set", "path", path, "err", err)
+			f.log.Warn("permissions of a database file differ and cannot be set", "path", path, "error", err)
 		}
 	}
 }

@@ -150,7 +150,7 @@ func (p *readers) open() (*reader, error) {
 			p.rest = time.Now().Add(readerRest)
 			p.mu.Unlock()
 		}
-		p.f.log.Warn("reader cannot be opened, the writer reads instead", "path", p.f.path, "err", err)
+		p.f.log.Warn("reader cannot be opened, the writer reads instead", "path", p.f.path, "error", err)
 		return nil, fmt.Errorf("%w: %w", errNoReader, err)
 	}
 	return &reader{conn: c}, nil

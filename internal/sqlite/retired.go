@@ -43,7 +43,7 @@ func (f *File) refuseRetired(ctx context.Context, cause error) error {
 func (f *File) retiredHolders() []int {
 	found, err := procfs.OpenFiles(func(target string) bool { return target == f.walPath || target == f.shmPath })
 	if err != nil {
-		f.log.Debug("descriptors cannot be scanned", "path", f.path, "err", err)
+		f.log.Debug("descriptors cannot be scanned", "path", f.path, "error", err)
 		return nil
 	}
 	var pids []int

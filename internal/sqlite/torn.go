@@ -49,7 +49,7 @@ func (w *writer) checkTorn() error {
 			return nil
 		}
 	}
-	w.f.log.Error("database file is shorter than its header claims", "path", w.f.path, "err", torn)
+	w.f.log.Error("database file is shorter than its header claims", "path", w.f.path, "error", torn)
 	return torn
 }
 

@@ -69,7 +69,7 @@ func (d *Dispatcher) follow(w *attached) {
 func (d *Dispatcher) adoptAll(ctx context.Context, b *board, p *pass) {
 	keepers, err := b.handle.Keepers(ctx)
 	if err != nil {
-		b.log.Debug("keepers cannot be listed yet", "err", err)
+		b.log.Debug("keepers cannot be listed yet", "error", err)
 		return // the tick that follows meets the same error and says so
 	}
 	for _, k := range keepers {
@@ -88,12 +88,12 @@ func (d *Dispatcher) adopt(ctx context.Context, b *board, w *attached, p *pass, 
 	case errors.Is(err, worker.ErrUnknown):
 		if settle {
 			if err := b.handle.Settle(ctx, w.run); err != nil && !kanban.Committed(err) {
-				b.log.Debug("run cannot be settled", "task", w.task, "run", w.run, "err", err)
+				b.log.Debug("run cannot be settled", "task", w.task, "run", w.run, "error", err)
 			}
 		}
 		return false
 	case err != nil:
-		b.log.Warn("worker cannot be adopted", "task", w.task, "run", w.run, "err", err)
+		b.log.Warn("worker cannot be adopted", "task", w.task, "run", w.run, "error", err)
 		return false
 	}
 	d.fit(b, w)
@@ -148,7 +148,7 @@ func (d *Dispatcher) settle(ctx context.Context, b *board, w *attached, open boo
 func (d *Dispatcher) forget(b *board, w *attached) {
 	delete(d.workers, w.id)
 	if err := d.o.Launcher.Forget(w.id); err != nil {
-		b.log.Warn("record of an ended worker stays", "task", w.task, "run", w.run, "err", err)
+		b.log.Warn("record of an ended worker stays", "task", w.task, "run", w.run, "error", err)
 	}
 }
 
@@ -203,7 +203,7 @@ func (d *Dispatcher) conclude(ctx context.Context, b *board, w *attached, v Verd
 	if v.Event == kanban.EventCrashed && !v.TripNow && w.exit.Ran < quickDeath {
 		if health.crashed(w.task, v.Error, p.now) {
 			v.Count = false
-			b.log.Warn("lane fails as a whole; its cards are spared", "lane", w.lane, "task", w.task, "run", w.run, "err", v.Error)
+			b.log.Warn("lane fails as a whole; its cards are spared", "lane", w.lane, "task", w.task, "run", w.run, "error", v.Error)
 		}
 	} else {
 		health.recovered(false)

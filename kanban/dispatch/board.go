@@ -194,7 +194,7 @@ func (d *Dispatcher) failed(b *board, p *pass, err error) {
 			since = b.trouble.since
 		}
 		b.trouble = &trouble{text: text, since: since, wait: troubleFirst}
-		b.log.Warn("board cannot be served just now", "path", b.path, "err", text)
+		b.log.Warn("board cannot be served just now", "path", b.path, "error", text)
 	} else {
 		b.trouble.wait = min(2*b.trouble.wait, troubleLongest)
 	}
@@ -212,7 +212,7 @@ func (d *Dispatcher) disable(b *board, p *pass, err error) {
 	next, first := b.bad.failed(sqlite.TakeFingerprint(b.path), err.Error(), p.now)
 	if first {
 		b.log.Error("board is disabled: not a valid SQLite database; the file was left as it is",
-			"path", b.path, "err", err.Error(), "remedy", "run `gatewayd repair board "+string(b.slug)+"`, or put a good copy in its place; other boards go on")
+			"path", b.path, "error", err.Error(), "remedy", "run `gatewayd repair board "+string(b.slug)+"`, or put a good copy in its place; other boards go on")
 	}
 	b.bad, b.trouble, b.due = next, nil, next.retryAt
 	p.Disabled = append(p.Disabled, b.slug)

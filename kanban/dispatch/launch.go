@@ -39,7 +39,7 @@ func (d *Dispatcher) launch(ctx context.Context, b *board, handle *kanban.Board,
 		w.stop(RunOver, time.Now())
 		return
 	case err != nil:
-		b.log.Warn("worker runs, but its pid could not be written down", "task", w.task, "run", w.run, "pid", proc.PID(), "err", err)
+		b.log.Warn("worker runs, but its pid could not be written down", "task", w.task, "run", w.run, "pid", proc.PID(), "error", err)
 	}
 	d.place(ctx, b, w, claim.Task, made)
 	p.note(&p.Spawned, w.item(true))
@@ -52,7 +52,7 @@ func (d *Dispatcher) place(ctx context.Context, b *board, w *attached, t kanban.
 		return
 	}
 	if err := stored(b.handle.SetWorkspace(ctx, w.task, w.run, made.Path, made.Branch)); err != nil {
-		b.log.Warn("workspace could not be written down", "task", w.task, "run", w.run, "path", made.Path, "err", err)
+		b.log.Warn("workspace could not be written down", "task", w.task, "run", w.run, "path", made.Path, "error", err)
 	}
 }
 
@@ -76,7 +76,7 @@ func (d *Dispatcher) begin(ctx context.Context, w *attached, claim kanban.Claim,
 	if text, err := handle.Context(ctx, t.ID); err == nil {
 		job.Card.Text = text
 	} else {
-		b.log.Warn("card's history cannot be read; the worker gets the card alone", "task", t.ID, "err", err)
+		b.log.Warn("card's history cannot be read; the worker gets the card alone", "task", t.ID, "error", err)
 	}
 	proc, err := d.o.Launcher.Launch(context.WithoutCancel(ctx), job)
 	return proc, made, err
@@ -102,7 +102,7 @@ func (d *Dispatcher) notStarted(ctx context.Context, b *board, w *attached, err 
 		return
 	}
 	if err := d.end(ctx, b, w.item(true), v, nil, p); err != nil && !errors.Is(err, kanban.ErrConflict) {
-		b.log.Warn("card of a failed start could not be put back; its claim will run out", "task", w.task, "run", w.run, "err", err)
+		b.log.Warn("card of a failed start could not be put back; its claim will run out", "task", w.task, "run", w.run, "error", err)
 	}
 }
 

@@ -79,7 +79,7 @@ func (d *Dispatcher) lead() bool {
 		return false
 	case err != nil:
 		if d.outside == nil || d.outside.Detail != err.Error() {
-			d.log.Error("dispatcher's lock cannot be taken; nothing is dispatched", "path", d.o.Root.SingletonLockPath(), "err", err)
+			d.log.Error("dispatcher's lock cannot be taken; nothing is dispatched", "path", d.o.Root.SingletonLockPath(), "error", err)
 		}
 		d.outside = &Hold{Reason: NoDispatcher, Detail: err.Error(), Since: d.outsideSince(NoDispatcher), Remedy: "make " + d.o.Root.SingletonLockPath() + " writable"}
 		d.publish(newPass(time.Now(), false, nil))

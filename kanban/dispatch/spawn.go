@@ -162,7 +162,7 @@ func (d *Dispatcher) noteGuard(ctx context.Context, b *board, c Candidate, reaso
 		return
 	}
 	if _, err := b.handle.Guarded(ctx, c.Task, kind, string(reason)); stored(err) != nil {
-		b.log.Debug("guard could not be noted", "task", c.Task, "err", err)
+		b.log.Debug("guard could not be noted", "task", c.Task, "error", err)
 	}
 }
 

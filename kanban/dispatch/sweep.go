@@ -27,7 +27,7 @@ func (d *Dispatcher) sweep(ctx context.Context, b *board, ended bool, p *pass) {
 	entries, err := os.ReadDir(root)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
-			b.log.Warn("workspaces cannot be listed", "path", root, "err", err)
+			b.log.Warn("workspaces cannot be listed", "path", root, "error", err)
 		}
 		return
 	}
@@ -78,7 +78,7 @@ func (d *Dispatcher) lives(slug kanban.Slug, task string) bool {
 func (d *Dispatcher) discard(b *board, root, task string) {
 	path := filepath.Join(root, task)
 	if err := worker.RemoveScratch(root, path); err != nil {
-		b.log.Warn("workspace stays", "task", task, "path", path, "err", err)
+		b.log.Warn("workspace stays", "task", task, "path", path, "error", err)
 		return
 	}
 	b.log.Info("workspace removed", "task", task, "path", path)

@@ -104,7 +104,7 @@ func (d *Dispatcher) record(ctx context.Context, b *board, w *attached) {
 	w.print = w.proc.Fingerprint()
 	err := b.handle.Spawned(ctx, w.task, w.run, w.proc.PID(), w.print, w.id)
 	if err != nil && !kanban.Committed(err) {
-		b.log.Warn("worker runs, but its pid could not be written down", "task", w.task, "run", w.run, "pid", w.proc.PID(), "err", err)
+		b.log.Warn("worker runs, but its pid could not be written down", "task", w.task, "run", w.run, "pid", w.proc.PID(), "error", err)
 	}
 }
 

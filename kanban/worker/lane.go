@@ -106,35 +106,7 @@ func (l *Lanes) Lookup(assignee string) (Lane, bool) {
 func (l *Lanes) Names() []string { return slices.Sorted(maps.Keys(l.byName)) }
 
 // Nearest suggests the lane that was probably meant, or "".
-func (l *Lanes) Nearest(assignee string) string {
-	best, least := "", 3
-	for _, name := range l.Names() {
-		if d := distance(canonical(assignee), name); d < least {
-			best, least = name, d
-		}
-	}
-	return best
-}
+func (l *Lanes) Nearest(assignee string) string { return config.Nearest(canonical(assignee), l.Names()) }
 
 // PresetNames are all presets, sorted.
 func PresetNames() []string { return slices.Sorted(maps.Keys(presets())) }
-
-// distance is the edit distance of two short names.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
-			}
-			diagonal, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
-}
