@@ -199,28 +199,43 @@ func pointer(is bool) string {
 
 func (v *boardVerbs) logVerb() *cobra.Command {
 	var tail int64
-	cmd := &cobra.Command{Use: "log CARD", Short: "Print a card's worker log", Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
+	cmd := v.readVerb(&cobra.Command{Use: "log [CARD]", Short: "Print a card's worker log", Args: cobra.MaximumNArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
 		return v.onBoard(cmd.Context(), func(ctx context.Context, h house, b *kanban.Board) error {
-			if _, err := b.Task(ctx, args[0]); err != nil {
+			card, err := h.card(args)
+			if err != nil {
 				return err
 			}
-			f, err := os.Open(h.root.LogPath(b.Slug(), args[0]))
+			if _, err := b.Task(ctx, card); err != nil {
+				return err
+			}
+			path := h.root.LogPath(b.Slug(), card)
+			content, err := readTail(path, tail)
 			if os.IsNotExist(err) {
-				return &problem.Error{Kind: problem.NotFound, Thing: "card " + args[0], What: "has no log", Remedy: "no worker has run for it on this machine yet; see `gatewayd why " + args[0] + "`"}
+				return &problem.Error{Kind: problem.NotFound, Thing: "card " + card, What: "has no log", Remedy: "no worker has run for it on this machine yet; see `gatewayd why " + card + "`"}
 			}
 			if err != nil {
 				return err
 			}
-			defer f.Close()
-			if info, err := f.Stat(); err == nil && tail > 0 && info.Size() > tail {
-				_, _ = f.Seek(-tail, io.SeekEnd)
-			}
-			_, err = io.Copy(v.std.out, f)
-			return err
+			return v.emit(map[string]string{"task": card, "path": path, "content": string(content)}, func(w io.Writer) { _, _ = w.Write(content) })
 		})
-	}}
+	}})
 	cmd.Flags().Int64Var(&tail, "tail", 0, "only the last BYTES")
 	return cmd
+}
+
+// readTail reads a file, or its last so many bytes.
+func readTail(path string, tail int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && tail > 0 && info.Size() > tail {
+		if _, err := f.Seek(-tail, io.SeekEnd); err != nil {
+			return nil, err
+		}
+	}
+	return io.ReadAll(f)
 }
 
 // statusIcon is the sign of a card's status, as Hermes prints it.

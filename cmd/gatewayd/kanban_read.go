@@ -162,7 +162,7 @@ func (v *boardVerbs) statsVerb() *cobra.Command {
 }
 
 func (v *boardVerbs) contextVerb() *cobra.Command {
-	return &cobra.Command{Use: "context [CARD]", Short: "Print what a worker is told about a card", Args: cobra.MaximumNArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
+	return v.readVerb(&cobra.Command{Use: "context [CARD]", Short: "Print what a worker is told about a card", Args: cobra.MaximumNArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
 		return v.onBoard(cmd.Context(), func(ctx context.Context, h house, b *kanban.Board) error {
 			id, err := h.card(args)
 			if err != nil {
@@ -172,8 +172,7 @@ func (v *boardVerbs) contextVerb() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(v.std.out, text)
-			return nil
+			return v.emit(map[string]string{"task": id, "text": text}, func(w io.Writer) { fmt.Fprintln(w, text) })
 		})
-	}}
+	}})
 }
