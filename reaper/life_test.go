@@ -96,20 +96,21 @@ func adopt(t *testing.T, r *reaper.Reaper, id string) *reaper.Process {
 
 func TestACommandEndsWithItsDaemonAndSaysSo(t *testing.T) {
 	records := t.TempDir()
-	spec := shell("command", strings.ReplaceAll(trees["own session"], "MARK", "90.8401"))
+	marks := []string{own("90.8401"), own("90.8402")}
+	spec := shell(own("command"), strings.ReplaceAll(trees["own session"], "MARK", marks[0]))
 	spec.Lifetime, spec.Grace = reaper.EndsWithDaemon, 50*time.Millisecond
-	chatty := shell("chatty", "trap '' PIPE; i=0; while [ $i -lt 1000000 ]; do i=$((i+1)); echo 90.8402; done")
+	chatty := shell(own("chatty"), "trap '' PIPE; i=0; while [ $i -lt 1000000 ]; do i=$((i+1)); echo "+marks[1]+"; done")
 	chatty.Lifetime, chatty.Grace = reaper.EndsWithDaemon, 50*time.Millisecond
 	d, _ := startDaemon(t, daemonTask{records, []reaper.Spec{spec, chatty}})
 	d.killed()
 	r := newReaper(t, in(records))
-	for _, id := range []string{"command", "chatty"} {
+	for _, id := range []string{spec.ID, chatty.ID} {
 		if got := wait(t, adopt(t, r, id)); got.Reason != reaper.DaemonGone {
 			t.Errorf("record %+v", got)
 		}
 	}
-	nothingLeft(t, "command", "90.8401")
-	nothingLeft(t, "chatty", "90.8402")
+	nothingLeft(t, spec.ID, marks[0])
+	nothingLeft(t, chatty.ID, marks[1])
 }
 
 func TestAKeeperThatIsKilledLeavesNothingAndIsRecordedAsLost(t *testing.T) {
@@ -126,7 +127,7 @@ func TestAKeeperThatIsKilledLeavesNothingAndIsRecordedAsLost(t *testing.T) {
 	n := 0
 	for name, script := range trees {
 		n++
-		mark, id := fmt.Sprintf("90.85%02d", n), "lost-"+strings.ReplaceAll(strings.ToLower(name), " ", "-")
+		mark, id := own(fmt.Sprintf("90.85%02d", n)), own(fmt.Sprintf("lost-%d", n))
 		t.Run(name, func(t *testing.T) {
 			p := plant(t, r, id, script, mark, func(s *reaper.Spec) { s.Grace = 30 * time.Millisecond })
 			kill(t, p.Keeper())
@@ -150,21 +151,22 @@ func TestAKeeperThatIsKilledLeavesNothingAndIsRecordedAsLost(t *testing.T) {
 
 func TestOrphansOfAKeeperThatDiedWithItsDaemonEndAtAdoption(t *testing.T) {
 	records := t.TempDir()
-	spec := shell("both", strings.ReplaceAll(`setsid sh -c "trap '' TERM; sleep MARK; sleep MARK" & sleep MARK & wait`, "MARK", "90.8601"))
+	mark := own("90.8601")
+	spec := shell(own("both"), strings.ReplaceAll(`setsid sh -c "trap '' TERM; sleep MARK; sleep MARK" & sleep MARK & wait`, "MARK", mark))
 	spec.Grace = 50 * time.Millisecond
 	d, runs := startDaemon(t, daemonTask{records, []reaper.Spec{spec}})
-	until(t, "the tree stands", func() bool { return len(marked("90.8601")) >= 4 })
+	until(t, "the tree stands", func() bool { return len(marked(mark)) >= 4 })
 	d.killed()
 	kill(t, runs[0].Keeper)
 	until(t, "the leader dies with its keeper", func() bool { return !runs[0].Child.Alive() })
-	if len(marked("90.8601")) == 0 {
+	if len(marked(mark)) == 0 {
 		t.Fatal("nothing is left to be swept: the test proves nothing")
 	}
-	p := adopt(t, newReaper(t, in(records)), "both")
+	p := adopt(t, newReaper(t, in(records)), spec.ID)
 	if got := wait(t, p); got.Reason != reaper.KeeperLost || got.Rounds < 1 {
 		t.Errorf("record %+v", got)
 	}
-	nothingLeft(t, "both", "90.8601")
+	nothingLeft(t, spec.ID, mark)
 }
 
 func TestAPidThatIsAnothersNowIsNeverSignalled(t *testing.T) {
@@ -182,7 +184,7 @@ func TestAPidThatIsAnothersNowIsNeverSignalled(t *testing.T) {
 	young, otherBoot := id, id
 	young.Start--
 	otherBoot.Boot = "00000000-0000-0000-0000-000000000000"
-	for name, keeper := range map[string]procfs.Identity{"reused": young, "rebooted": otherBoot} {
+	for name, keeper := range map[string]procfs.Identity{own("reused"): young, own("rebooted"): otherBoot} {
 		forge(t, records, reaper.Record{ID: name, Keeper: keeper, Child: keeper, Started: time.Now(), Grace: time.Millisecond})
 		r := newReaper(t, in(records))
 		p := adopt(t, r, name)
@@ -234,7 +236,8 @@ func TestRecordsListsWhatRunsAndWhatEndedAndNamesABrokenFile(t *testing.T) {
 
 func TestAKeeperEndsAtNoSignalThatComesByAccidentAndInOrderAtTERM(t *testing.T) {
 	r := newReaper(t)
-	p := plant(t, r, "signalled", trees["deaf to TERM"], "90.8750", func(s *reaper.Spec) { s.Grace = 30 * time.Millisecond })
+	id, mark := own("signalled"), own("90.8750")
+	p := plant(t, r, id, trees["deaf to TERM"], mark, func(s *reaper.Spec) { s.Grace = 30 * time.Millisecond })
 	for _, sig := range []syscall.Signal{syscall.SIGPIPE, syscall.SIGHUP, syscall.SIGQUIT} {
 		signal(t, p.Keeper(), sig)
 	}
@@ -242,5 +245,5 @@ func TestAKeeperEndsAtNoSignalThatComesByAccidentAndInOrderAtTERM(t *testing.T) 
 	if got := wait(t, p); got.Reason != reaper.Stopped || got.Signal != 9 {
 		t.Errorf("record %+v", got)
 	}
-	nothingLeft(t, "signalled", "90.8750")
+	nothingLeft(t, id, mark)
 }

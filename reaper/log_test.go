@@ -123,7 +123,7 @@ func TestAStalledReaderHoldsTheChildAndNeverTheEnd(t *testing.T) {
 	r := newReaper(t)
 	block := make(chan struct{})
 	calls := make(chan struct{}, 1000)
-	spec := shell("stalled", "yes 90.8801")
+	spec := shell(own("stalled"), "yes "+own("90.8801"))
 	spec.Lifetime = reaper.EndsWithDaemon
 	spec.Output = writerFunc(func(p []byte) (int, error) {
 		calls <- struct{}{}
@@ -137,7 +137,7 @@ func TestAStalledReaderHoldsTheChildAndNeverTheEnd(t *testing.T) {
 		t.Errorf("record %+v", got)
 	}
 	close(block)
-	nothingLeft(t, "stalled", "90.8801")
+	nothingLeft(t, spec.ID, own("90.8801"))
 	if len(calls) != 0 {
 		t.Error("the writer was called after the end")
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,6 +43,17 @@ func TestMain(m *testing.M) {
 }
 
 var roles = map[string]func([]string) error{"daemon": daemonRole, "first": firstRole}
+
+// runTag keeps two runs of these tests on one machine apart, which see each other's processes.
+var runTag = fmt.Sprintf("%06d", rand.IntN(1000000))
+
+// own makes an id, or a mark, this run's own.
+func own(name string) string {
+	if strings.Contains(name, ".") {
+		return name + runTag
+	}
+	return name + "-" + runTag
+}
 
 // limit is far above what anything here takes: it only ends a test that hangs.
 const limit = 60 * time.Second

@@ -113,7 +113,11 @@ func (p *Process) hand(ctx context.Context, k *keeperProc, cmd command, output i
 		return fmt.Errorf("start %s: %w", p.id, context.Cause(ctx))
 	case err != nil:
 		p.abandon(k)
-		return startError(cmd.Argv[0], fmt.Errorf("start %s: %w: %w", p.id, errKeeperDied, err))
+		return startError(cmd.Argv[0], &problem.Error{
+			Kind: problem.Unavailable, Thing: "keeper of " + quote(p.id), What: "gave no answer",
+			Err: fmt.Errorf("%w: %w", errKeeperDied, err), Fate: "nothing was left running",
+			Remedy: "look for what killed it: memory, limits, or another program",
+		})
 	case reply.Failed != nil:
 		<-k.exited
 		k.close()

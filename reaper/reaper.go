@@ -115,6 +115,9 @@ func (r *Reaper) Start(ctx context.Context, spec Spec) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("start %s: %w", spec.ID, context.Cause(ctx))
+	}
 	return r.start(ctx, cmd, spec)
 }
 

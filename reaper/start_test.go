@@ -104,14 +104,29 @@ func TestAStartThatIsCancelledStartsNothing(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	gone := errors.New("client gone")
 	cancel(gone)
-	if _, err := r.Start(ctx, shell("cancelled", "exec sleep 90.7410")); !errors.Is(err, gone) {
+	mark := own("90.7410")
+	if _, err := r.Start(ctx, shell("cancelled", "exec sleep "+mark)); !errors.Is(err, gone) {
 		t.Errorf("error %v", err)
 	}
-	if pids := marked("90.7410"); len(pids) != 0 {
+	if pids := marked(mark); len(pids) != 0 {
 		t.Errorf("it runs: %v", pids)
 	}
 	if records, err := r.Records(); len(records) != 0 || err != nil {
 		t.Errorf("records %v, %v", records, err)
+	}
+}
+
+func TestAKeeperThatCannotRunIsToldAsAProblem(t *testing.T) {
+	for exe, says := range map[string]string{"/no/such/gatewayd": "could not be started", "/bin/true": "gave no answer"} {
+		r := newReaper(t, func(o *reaper.Options) { o.Exe = exe })
+		_, err := r.Start(t.Context(), shell("unkept", "exit 0"))
+		failed, isStart := errors.AsType[*reaper.StartError](err)
+		if !isStart || failed.Argv0 != "sh" || !problem.Is(err, problem.Unavailable) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", exe, err)
+		}
+		if records, err := r.Records(); len(records) != 0 || err != nil {
+			t.Errorf("%s: records %v, %v", exe, records, err)
+		}
 	}
 }
 

@@ -70,9 +70,9 @@ func TestNoTreeSurvivesStopOrDeadline(t *testing.T) {
 	n := 0
 	for name, script := range trees {
 		n++
-		mark := fmt.Sprintf("90.81%02d", n)
+		mark := own(fmt.Sprintf("90.81%02d", n))
 		t.Run(name, func(t *testing.T) {
-			id := fmt.Sprintf("stop-%d", n)
+			id := own(fmt.Sprintf("stop-%d", n))
 			p := plant(t, r, id, script, mark, func(s *reaper.Spec) {})
 			p.Stop(50 * time.Millisecond)
 			p.Stop(50 * time.Millisecond)
@@ -81,7 +81,7 @@ func TestNoTreeSurvivesStopOrDeadline(t *testing.T) {
 			}
 			nothingLeft(t, id, mark)
 
-			id = fmt.Sprintf("deadline-%d", n)
+			id = own(fmt.Sprintf("deadline-%d", n))
 			p = plant(t, r, id, script, mark, func(s *reaper.Spec) {
 				s.Deadline, s.Grace = 80*time.Millisecond, 30*time.Millisecond
 			})
@@ -98,9 +98,9 @@ func TestALeaderThatExitsLeavesNothingBehind(t *testing.T) {
 	n := 0
 	for name, script := range trees {
 		n++
-		mark := fmt.Sprintf("90.82%02d", n)
+		mark := own(fmt.Sprintf("90.82%02d", n))
 		t.Run(name, func(t *testing.T) {
-			id := fmt.Sprintf("left-%d", n)
+			id := own(fmt.Sprintf("left-%d", n))
 			script := fmt.Sprintf("(%s) & read word <&3; exit 143", script)
 			p := plant(t, r, id, script, mark, func(s *reaper.Spec) {
 				s.Grace = 50 * time.Millisecond
@@ -123,19 +123,20 @@ func fifo(script string) string {
 
 func TestAPipeThatIsKeptOpenDoesNotKeepTheRun(t *testing.T) {
 	r := newReaper(t)
+	mark := own("90.8301")
 	for name, script := range map[string]string{
-		"background":  `sleep 90.8301 & echo up`,
-		"own session": `setsid sleep 90.8301 & echo up`,
+		"background":  `sleep ` + mark + ` & echo up`,
+		"own session": `setsid sleep ` + mark + ` & echo up`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			log := t.TempDir() + "/log"
 			p := start(t, r, reaper.Spec{
-				ID: "pipe-" + strings.ReplaceAll(name, " ", "-"), Argv: []string{"sh", "-c", script}, Env: []string{path}, LogPath: log,
+				ID: own("pipe-" + strings.ReplaceAll(name, " ", "-")), Argv: []string{"sh", "-c", script}, Env: []string{path}, LogPath: log,
 			})
 			if got := wait(t, p); got.Code != 0 || got.Reason != reaper.Exited || got.Error != "" {
 				t.Errorf("record %+v", got)
 			}
-			nothingLeft(t, p.ID(), "90.8301")
+			nothingLeft(t, p.ID(), mark)
 		})
 	}
 }
@@ -156,6 +157,19 @@ func TestAProgramThatEndsInItsGraceIsNotKilled(t *testing.T) {
 	p := plant(t, r, "polite", `trap 'exit 17' TERM; echo up; i=0; while [ $i -lt 3000 ]; do i=$((i+1)); sleep 0.02; done`, "90.8303", func(s *reaper.Spec) {})
 	p.Stop(time.Minute)
 	if got := wait(t, p); got.Reason != reaper.Stopped || got.Code != 17 || got.Signal != 0 || got.Rounds != 1 {
+		t.Errorf("record %+v", got)
+	}
+}
+
+func TestAStoppedProgramIsWokenToHearThatItMustEnd(t *testing.T) {
+	r := newReaper(t)
+	p := plant(t, r, "frozen", `trap 'exit 17' TERM; echo up; kill -STOP $$; sleep 90.8304`, "90.8304", func(s *reaper.Spec) {})
+	until(t, "it is stopped", func() bool {
+		stat, err := procfs.ReadStat(p.Child().PID)
+		return err == nil && stat.State == 'T'
+	})
+	p.Stop(time.Minute)
+	if got := wait(t, p); got.Code != 17 || got.Rounds != 1 {
 		t.Errorf("record %+v", got)
 	}
 }
