@@ -34,7 +34,8 @@ type Model struct {
 	ContextLength int `yaml:"context_length" default:"0" max:"100000000"`
 	// RequestTimeout bounds one call of the model as a whole.
 	RequestTimeout time.Duration `yaml:"request_timeout" default:"1800s" min:"1s"`
-	// FirstTokenTimeout bounds the wait for the first byte of an answer; local models read long prompts slowly.
+	// FirstTokenTimeout bounds the wait for the first byte of an answer. While it is the default, a server on this
+	// machine gets 15 minutes: local models read long prompts slowly.
 	FirstTokenTimeout time.Duration `yaml:"first_token_timeout" default:"180s" min:"1s"`
 	// StallTimeout bounds the silence between two pieces of a streamed answer.
 	StallTimeout time.Duration `yaml:"stall_timeout" default:"180s" min:"1s"`

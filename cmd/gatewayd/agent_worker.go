@@ -40,7 +40,7 @@ func (c *cli) agentWorkerVerb() *cobra.Command {
 // work runs the card's turn against this home's model and store, beside the daemon.
 func work(ctx context.Context, c *cli, h house, b *kanban.Board) (code int, err error) {
 	log := newLogger(h.Log, c.std.err, false)
-	model, how := chooseModel(ctx, h.Config, log)
+	model, how := chooseModel(ctx, h.Loaded, log)
 	if model.Describe().Offline {
 		fmt.Fprintf(c.std.err, "no model: %s\n", how)
 		return gateway.ExitUnusable, nil

@@ -96,6 +96,7 @@ func notRunning(thing, remedy string) error {
 // kindByStatus reads a refusal of the API back into a kind.
 var kindByStatus = map[int]problem.Kind{
 	http.StatusBadRequest: problem.Invalid, http.StatusNotFound: problem.NotFound, http.StatusConflict: problem.Conflict,
+	http.StatusTooManyRequests: problem.Busy, http.StatusInsufficientStorage: problem.Full,
 	http.StatusUnauthorized: problem.Denied, http.StatusForbidden: problem.Denied, http.StatusServiceUnavailable: problem.Unavailable,
 }
 

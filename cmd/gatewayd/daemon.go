@@ -241,7 +241,7 @@ func (d *daemon) acquireBoard(ctx context.Context, path string) (*kanban.Board, 
 
 // chooseModel decides who answers. It asks the usual local ports only when nothing is configured.
 func (d *daemon) chooseModel(ctx context.Context) error {
-	model, how := chooseModel(ctx, d.config.Config, d.log)
+	model, how := chooseModel(ctx, d.config, d.log)
 	d.model = model
 	d.decide("model", model.Describe().Name, how)
 	return nil

@@ -153,7 +153,7 @@ func checkKey(cfg config.Config) check {
 }
 
 func checkModel(ctx context.Context, loaded config.Loaded) check {
-	model, how := chooseModel(ctx, loaded.Config, nil)
+	model, how := chooseModel(ctx, loaded, nil)
 	if model.Describe().Offline {
 		return warning("model", "set model.base_url and model.name", "%s", how)
 	}

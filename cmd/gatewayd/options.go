@@ -32,47 +32,24 @@ func journal(cfg config.Database) sqlite.JournalConfig {
 	return sqlite.JournalConfig{Mode: cfg.JournalMode, Force: cfg.JournalModeForce == "wal"}
 }
 
-func modelOptions(cfg config.Config, log *slog.Logger) provider.Options {
-	return provider.Options{
-		BaseURL: cfg.Model.BaseURL, Name: cfg.Model.Name, Key: cfg.Model.APIKey.Reveal(), ContextLength: cfg.Model.ContextLength,
-		RequestTimeout: cfg.Model.RequestTimeout, FirstToken: cfg.Model.FirstTokenTimeout, Stall: cfg.Model.StallTimeout,
-		MaxRetries: cfg.Model.MaxRetries, Log: log,
+func modelOptions(loaded config.Loaded, log *slog.Logger) provider.Options {
+	m := loaded.Model
+	options := provider.Options{
+		BaseURL: m.BaseURL, Name: m.Name, Key: m.APIKey.Reveal(), ContextLength: m.ContextLength,
+		RequestTimeout: m.RequestTimeout, FirstToken: m.FirstTokenTimeout, Stall: m.StallTimeout, MaxRetries: m.MaxRetries, Log: log,
 	}
+	if loaded.Origins["model.first_token_timeout"].Source == config.FromDefault {
+		options.FirstToken = 0 // the provider gives a server on this machine more time than one in a cloud
+	}
+	return options
 }
 
 // chooseModel gives the model that answers and how it was chosen.
-func chooseModel(ctx context.Context, cfg config.Config, log *slog.Logger) (provider.Model, string) {
-	if cfg.Model.Provider == "offline" {
+func chooseModel(ctx context.Context, loaded config.Loaded, log *slog.Logger) (provider.Model, string) {
+	if loaded.Model.Provider == "offline" {
 		return provider.Offline(), "model.provider: offline"
 	}
-	return provider.Discover(ctx, modelOptions(cfg, log))
-}
-
-// gatewayOptions say how conversations are held in this home, in the daemon and in a worker of its own: the same
-// tools, the same limits, the same permission to use the terminal.
-func gatewayOptions(loaded config.Loaded, starter tool.Starter, store *sessiondb.Store) (gateway.Options, error) {
-	dir := loaded.Tools.Workdir
-	if dir == "" {
-		dir = filepath.Join(loaded.Home, "workspace")
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return gateway.Options{}, &problem.Error{Kind: problem.Config, Thing: "tools.workdir " + dir, What: "cannot be used", Remedy: "name a directory that can be written", Err: err}
-	}
-	terminal := tool.NewTerminal(tool.TerminalOptions{
-		Reaper: starter, Env: commandEnv(loaded), Dir: dir, Timeout: loaded.Tools.TerminalTimeout, OutputMax: loaded.Tools.OutputMaxBytes,
-	})
-	return gateway.Options{
-		Store: store, Tools: tool.NewSet(terminal, tool.ReadFile{Dir: dir}, tool.SessionSearch{Store: store}), Terminal: tool.Mode(loaded.Tools.Terminal), Dir: dir,
-		SystemPrompt: loaded.Agent.SystemPrompt, MaxIterations: loaded.Agent.MaxIterations,
-		StallTimeout: loaded.Agent.TurnStallTimeout, Grace: loaded.Agent.ShutdownGrace,
-	}, nil
-}
-
-// commandEnv is what a command of the terminal tool sees: names that somebody thought of, and nothing else that the
-// daemon was started with.
-func commandEnv(loaded config.Loaded) []string {
-	return append(loaded.Environ.Allow("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM", "TMPDIR"),
-		"GATEWAYD_HOME="+loaded.Home)
+	return provider.Discover(ctx, modelOptions(loaded, log))
 }
 
 // createBoard makes a board and its file.
