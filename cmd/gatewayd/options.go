@@ -52,6 +52,33 @@ func chooseModel(ctx context.Context, loaded config.Loaded, log *slog.Logger) (p
 	return provider.Discover(ctx, modelOptions(loaded, log))
 }
 
+// gatewayOptions say how conversations are held in this home, in the daemon and in a worker of its own: the same
+// tools, the same limits, the same permission to use the terminal.
+func gatewayOptions(loaded config.Loaded, starter tool.Starter, store *sessiondb.Store) (gateway.Options, error) {
+	dir := loaded.Tools.Workdir
+	if dir == "" {
+		dir = filepath.Join(loaded.Home, "workspace")
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return gateway.Options{}, &problem.Error{Kind: problem.Config, Thing: "tools.workdir " + dir, What: "cannot be used", Remedy: "name a directory that can be written", Err: err}
+	}
+	terminal := tool.NewTerminal(tool.TerminalOptions{
+		Reaper: starter, Env: commandEnv(loaded), Dir: dir, Timeout: loaded.Tools.TerminalTimeout, OutputMax: loaded.Tools.OutputMaxBytes,
+	})
+	return gateway.Options{
+		Store: store, Tools: tool.NewSet(terminal, tool.ReadFile{Dir: dir}, tool.SessionSearch{Store: store}), Terminal: tool.Mode(loaded.Tools.Terminal), Dir: dir,
+		SystemPrompt: loaded.Agent.SystemPrompt, MaxIterations: loaded.Agent.MaxIterations,
+		StallTimeout: loaded.Agent.TurnStallTimeout, Grace: loaded.Agent.ShutdownGrace,
+	}, nil
+}
+
+// commandEnv is what a command of the terminal tool sees: names that somebody thought of, and nothing else that the
+// daemon was started with.
+func commandEnv(loaded config.Loaded) []string {
+	return append(loaded.Environ.Allow("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM", "TMPDIR"),
+		"GATEWAYD_HOME="+loaded.Home)
+}
+
 // createBoard makes a board and its file.
 func createBoard(ctx context.Context, cfg config.Config, root *kanban.Root, slug kanban.Slug, meta kanban.Meta) (kanban.Info, error) {
 	info, err := root.Create(slug, meta)
