@@ -22,7 +22,7 @@ build/bin/staticcheck: internal/tools/go.mod internal/tools/go.sum
 	go -C internal/tools build -o $(CURDIR)/build/bin/ tool
 
 bench: ## minutes, on a quiet machine; the table of docs/performance.md
-	go test ./e2e -run TestFigures -v -count=1 -timeout 60m -figures $(CURDIR)/build/bench.json
+	go test ./e2e -run TestFigures -v -count=1 -timeout 60m -args -figures $(CURDIR)/build/bench.json
 
 demo:
 	go run ./cmd/gatewayd demo
