@@ -56,7 +56,7 @@ func modelExit(err error, model string) exit {
 	}
 	x.retryable = retryable(x.class)
 	x.problem = &problem.Error{
-		Kind: kindOf(x.class), Thing: "model " + model, What: "could not answer: " + what, Fate: "the message is stored", Remedy: remedy, Err: err,
+		Kind: kindOf(x.class), Thing: "model " + model, What: "could not answer: " + what, Fate: "the message is stored", Remedy: remedy, Err: said{err},
 	}
 	x.note = "[The model could not answer: " + strings.TrimRight(what, ".") + "."
 	if remedy != "" {
@@ -65,6 +65,12 @@ func modelExit(err error, model string) exit {
 	x.note += "]"
 	return x
 }
+
+// said keeps the cause of a problem that tells it already in its own words.
+type said struct{ error }
+
+func (said) Error() string   { return "" }
+func (s said) Unwrap() error { return s.error }
 
 func retryable(class provider.Class) bool {
 	switch class {

@@ -39,7 +39,7 @@ func refuseNewer(path string, version int64) error {
 	return &problem.Error{
 		Kind: problem.Config, Thing: fmt.Sprintf("state.db (%s)", path),
 		What: fmt.Sprintf("has schema version %d, this gatewayd knows up to %d", version, schemaVersion),
-		Fate: "the file was left as it is", Remedy: "run the newer gatewayd that wrote it, or start with another --home", Err: ErrNewerSchema,
+		Fate: "the file was left as it is", Remedy: "run the newer gatewayd that wrote it, or start with another --home", Err: mark{ErrNewerSchema},
 	}
 }
 
@@ -47,7 +47,7 @@ func errForeign(path string) error {
 	return &problem.Error{
 		Kind: problem.Damaged, Thing: fmt.Sprintf("state.db (%s)", path), What: "is a database of another program",
 		Fate: "the file was left as it is", Remedy: "move it away, or start with another --home; sessions of Hermes come in with `gatewayd import hermes DIR`",
-		Err: ErrForeignFile,
+		Err: mark{ErrForeignFile},
 	}
 }
 

@@ -86,7 +86,7 @@ func (s *Store) change(tx *sqlite.Tx, session string, r RowRepair) error {
 	if old.ID == 0 || old.Digest() != r.OldDigest {
 		return &problem.Error{
 			Kind: problem.Conflict, Thing: fmt.Sprintf("message %d of session %s", r.ID, session), What: "is no longer what it was",
-			Fate: "nothing was changed", Remedy: "read the conversation again", Err: ErrRowChanged,
+			Fate: "nothing was changed", Remedy: "read the conversation again", Err: mark{ErrRowChanged},
 		}
 	}
 	next := r.apply(old)

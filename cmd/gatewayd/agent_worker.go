@@ -25,7 +25,7 @@ func (c *cli) agentWorkerVerb() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return v.onBoard(cmd.Context(), func(ctx context.Context, h house, b *kanban.Board) error {
 				if h.Worker == nil {
-					return usageError{fmt.Errorf("agent-worker is started by a dispatcher, which names the card")}
+					return usagef("agent-worker is started by a dispatcher, which names the card")
 				}
 				code, err := work(ctx, c, h, b)
 				if err == nil && code != gateway.ExitDone {

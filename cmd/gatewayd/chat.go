@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -67,7 +66,7 @@ func (t *talk) lines(ctx context.Context, in io.Reader) error {
 			if serr := t.say(ctx, line); problem.Is(serr, problem.NotRunning) {
 				return serr
 			} else if serr != nil {
-				fmt.Fprintf(t.err, "gatewayd: %v\n", serr)
+				fmt.Fprintf(t.err, "gatewayd: %s\n", text(message(serr)))
 			}
 		}
 		if err != nil {
@@ -80,21 +79,19 @@ func (t *talk) lines(ctx context.Context, in io.Reader) error {
 // say sends one message and prints the answer as it comes. Ctrl-C closes the stream, which stops the turn.
 func (t *talk) say(ctx context.Context, text string) error {
 	if strings.TrimSpace(text) == "" {
-		return usageError{errors.New("nothing to say: the text is empty")}
+		return usagef("nothing to say: the text is empty")
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
 	resp, err := t.send(ctx, http.MethodPost, "/v1/chat/completions", map[string]any{
 		"model": "gatewayd", "stream": true, "messages": []map[string]string{{"role": "user", "content": strings.TrimSpace(text)}},
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		defer resp.Body.Close()
+		err = t.print(resp.Body)
 	}
-	defer resp.Body.Close()
-	err = t.print(resp.Body)
-	fmt.Fprintln(t.out)
 	if ctx.Err() != nil {
-		return &problem.Error{Kind: problem.Interrupted, What: "stopped", Fate: "what was said so far is stored in session " + t.session}
+		return &problem.Error{Kind: problem.Interrupted, Thing: "the answer", What: "was stopped", Fate: "what was said so far is stored in session " + t.session}
 	}
 	return err
 }
@@ -105,16 +102,30 @@ type chunk struct {
 		Delta        struct{ Content string }
 		FinishReason string `json:"finish_reason"`
 	}
-	Error *struct{ Message string }
+	Error    *struct{ Message string }
+	Gatewayd *struct { // how the turn ended, with the last chunk
+		Failed bool
+		Error  string
+	}
 
 	// of the named event gatewayd.tool.progress
 	Tool, Label, Status string
 }
 
+// print shows the answer as it comes. A turn that failed is an error, however much of an answer there was.
 func (t *talk) print(body io.Reader) error {
+	said := ""
+	defer func() {
+		if said != "" && !strings.HasSuffix(said, "\n") {
+			fmt.Fprintln(t.out)
+		}
+	}()
 	for event, err := range events(body) {
 		if err != nil {
-			return fmt.Errorf("read answer: %w", err)
+			return &problem.Error{
+				Kind: problem.Unavailable, Thing: "the answer", What: "broke off: the daemon has closed the connection",
+				Fate: "what was said so far is stored in session " + t.session, Remedy: "see `gatewayd status`", Err: unsaid{err},
+			}
 		}
 		var c chunk
 		if json.Unmarshal(event, &c) != nil {
@@ -124,9 +135,13 @@ func (t *talk) print(body io.Reader) error {
 		case c.Error != nil:
 			return &problem.Error{Kind: problem.Unavailable, What: c.Error.Message}
 		case c.Tool != "":
-			fmt.Fprintf(t.err, "[%s %s] %s\n", c.Tool, c.Status, c.Label)
-		case len(c.Choices) > 0:
-			fmt.Fprint(t.out, c.Choices[0].Delta.Content)
+			fmt.Fprintf(t.err, "[%s %s] %s\n", line(c.Tool), line(c.Status), line(c.Label))
+		case len(c.Choices) > 0 && c.Choices[0].Delta.Content != "":
+			said = c.Choices[0].Delta.Content
+			fmt.Fprint(t.out, onTerminal(t.out, said))
+		}
+		if c.Gatewayd != nil && c.Gatewayd.Failed {
+			return &problem.Error{Kind: problem.Unavailable, What: c.Gatewayd.Error}
 		}
 	}
 	return nil

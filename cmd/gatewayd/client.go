@@ -10,16 +10,53 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"strings"
 	"syscall"
+	"time"
 
+	"gatewayd/config"
 	"gatewayd/internal/problem"
 )
+
+// callBound is how long an answer that is not a conversation may take: a daemon that hangs must not hang its users.
+const callBound = 30 * time.Second
 
 // client speaks to a running daemon through its HTTP API.
 type client struct {
 	base, key string
 	http      *http.Client
 	header    http.Header // added to each request
+	absent    string      // the home whose daemon is known not to run here: whoever answers is somebody else
+}
+
+// dial gives a client of the daemon of this home. The address that the daemon announced wins over the
+// configured one, because it may listen on a free port.
+func (c *cli) dial() (*client, error) {
+	loaded, err := c.load()
+	if err != nil {
+		return nil, err
+	}
+	if err := mustBeDir("home ", loaded.Home); err != nil {
+		return nil, err
+	}
+	addr, absent := loaded.API.Addr, ""
+	switch holder, held, err := config.HolderOf(loaded.Home); {
+	case c.addr != "" || err != nil: // it was named, or nobody knows
+	case !held:
+		absent = loaded.Home
+	case holder.Addr != "":
+		addr = holder.Addr
+	}
+	key, err := config.ReadAPIKey(loaded.Home)
+	if problem.Is(err, problem.NotFound) {
+		return nil, notRunning("the daemon of home "+loaded.Home, "start it with `gatewayd --foreground`, or name its directory with --home")
+	}
+	if err != nil {
+		return nil, err
+	}
+	cl := newClient("http://"+addr, key.Reveal())
+	cl.absent = absent
+	return cl, nil
 }
 
 // with gives a client that adds one header to each request.
@@ -37,6 +74,8 @@ func newClient(base, key string) *client { return &client{base: base, key: key, 
 
 // call sends body (nil for none) and decodes the answer into out (nil to drop it).
 func (cl *client) call(ctx context.Context, method, path string, body, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, callBound)
+	defer cancel()
 	resp, err := cl.send(ctx, method, path, body)
 	if err != nil {
 		return err
@@ -46,7 +85,7 @@ func (cl *client) call(ctx context.Context, method, path string, body, out any) 
 		return nil
 	}
 	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
-		return fmt.Errorf("read answer of %s %s: %w", method, path, err)
+		return cl.unreachable(fmt.Errorf("read answer of %s %s: %w", method, path, err))
 	}
 	return nil
 }
@@ -76,17 +115,38 @@ func (cl *client) send(ctx context.Context, method, path string, body any) (*htt
 	}
 	if resp.StatusCode >= http.StatusBadRequest {
 		defer resp.Body.Close()
+		if cl.absent != "" {
+			return nil, notRunning("the daemon of home "+cl.absent, "start it with `gatewayd --foreground`; what answers on "+cl.addr()+" is another one")
+		}
 		return nil, refusal(resp)
 	}
 	return resp, nil
 }
 
+func (cl *client) addr() string { return strings.TrimPrefix(cl.base, "http://") }
+
+// unreachable says why there is no answer: nobody listens, somebody else does, or the daemon hangs.
 func (cl *client) unreachable(err error) error {
-	if !errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("reach daemon: %w", err)
+	thing := "the daemon at " + cl.addr()
+	if cl.absent != "" {
+		thing = "the daemon of home " + cl.absent
 	}
-	u, _ := url.Parse(cl.base)
-	return notRunning("gatewayd at "+u.Host, "start it with `gatewayd --foreground`, or name its address with --addr")
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return notRunning(thing, "start it with `gatewayd --foreground`, or name its address with --addr")
+	}
+	what := "does not answer as a gatewayd does"
+	if errors.Is(err, context.DeadlineExceeded) {
+		what = fmt.Sprintf("gave no answer within %v", callBound)
+	}
+	return &problem.Error{Kind: problem.Unavailable, Thing: thing, What: what, Remedy: "look at its log, or name its address with --addr", Err: bare(err)}
+}
+
+// bare leaves out the request, which says nothing that the reader does not know.
+func bare(err error) error {
+	if request, ok := errors.AsType[*url.Error](err); ok {
+		return request.Err
+	}
+	return err
 }
 
 func notRunning(thing, remedy string) error {

@@ -11,9 +11,7 @@ import (
 )
 
 func (c *cli) configVerb() *cobra.Command {
-	cmd := &cobra.Command{Use: "config", Short: "Check and show the configuration", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		return cmd.Help()
-	}}
+	cmd := &cobra.Command{Use: "config", Short: "Check and show the configuration", Args: verbs, RunE: help}
 	cmd.AddCommand(c.configCheckVerb(), c.configShowVerb())
 	return cmd
 }
@@ -26,7 +24,7 @@ func (c *cli) configCheckVerb() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			answer := map[string]any{"ok": true, "path": loaded.Path, "warnings": loaded.Warnings}
+			answer := map[string]any{"ok": true, "path": loaded.Path, "warnings": append([]string{}, loaded.Warnings...)}
 			return c.emit(answer, func(w io.Writer) {
 				for _, warning := range loaded.Warnings {
 					fmt.Fprintf(w, "warning: %s\n", warning)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -138,8 +139,11 @@ func (d *daemon) bind(ctx context.Context) (err error) {
 }
 
 func (d *daemon) makeReaper(context.Context) (err error) {
-	d.reaper, err = reaper.New(reaper.Options{Dir: filepath.Join(d.config.Home, "keepers"), Log: d.log})
-	return err
+	dir := filepath.Join(d.config.Home, "keepers")
+	if d.reaper, err = reaper.New(reaper.Options{Dir: dir, Log: d.log}); err != nil {
+		return unusable("directory "+dir, "move away what is in its place, or give another --home", err)
+	}
+	return nil
 }
 
 // openFiles opens state.db and the boards through the one registry. A board that cannot be opened is the
@@ -203,13 +207,14 @@ func (d *daemon) boardAt(path string) (kanban.Options, error) {
 	if at < 0 {
 		return kanban.Options{}, &problem.Error{Kind: problem.NotFound, Thing: path, What: "is not a board of " + d.root.Dir()}
 	}
-	options := boardOptions(d.config.Config, d.root, boards[at].Slug)
-	options.Log = d.log
-	return options, nil
+	return boardOptions(d.config.Config, d.root, boards[at].Slug, d.log), nil
 }
 
-// resolved follows the links in the directories above a board, as the registry does: a home may be reached through one.
+// resolved follows the links to a board, as the registry does: the file or any directory above it may be one.
 func resolved(path string) string {
+	if file, err := filepath.EvalSymlinks(path); err == nil {
+		return file
+	}
 	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
 	if err != nil {
 		return path
@@ -243,7 +248,11 @@ func (d *daemon) acquireBoard(ctx context.Context, path string) (*kanban.Board, 
 func (d *daemon) chooseModel(ctx context.Context) error {
 	model, how := chooseModel(ctx, d.config, d.log)
 	d.model = model
-	d.decide("model", model.Describe().Name, how)
+	name := model.Describe().Name
+	if name == "" {
+		name = "not named" // the server is asked at the first turn
+	}
+	d.decide("model", name, how)
 	return nil
 }
 
@@ -279,7 +288,11 @@ func (d *daemon) makeDispatcher(context.Context) error {
 		Workspaces: worker.Workspaces{Git: worker.GitBy(d.reaper, d.config.Environ)}, Home: d.config.Home, Exe: exe,
 		Offline: func() bool { return d.model.Describe().Offline }, Log: d.log,
 	})
-	state, why := "on", fmt.Sprintf("%d lanes, at most %d workers", len(d.config.Kanban.Lanes), d.config.Kanban.MaxInProgress)
+	names := lanes.Names()
+	state, why := "on", fmt.Sprintf("at most %d workers; lanes: %s", d.config.Kanban.MaxInProgress, strings.Join(names[:min(len(names), 8)], ", "))
+	if more := len(names) - 8; more > 0 {
+		why += fmt.Sprintf(" and %d more", more)
+	}
 	if !d.config.Kanban.Dispatch {
 		state, why = "off", "kanban.dispatch: "+from(d.config.Origins["kanban.dispatch"])
 	}
@@ -290,6 +303,7 @@ func (d *daemon) makeDispatcher(context.Context) error {
 // abandon closes what build had opened.
 func (d *daemon) abandon() {
 	if d.registry != nil {
+		d.state.Release()
 		_ = d.registry.CloseAll(context.Background())
 	}
 	if d.listener != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -66,12 +67,14 @@ func (c *cli) doctorVerb() *cobra.Command {
 
 func printChecks(w io.Writer, checks []check) {
 	signs := map[string]string{"ok": "✓", "warning": "!", "failed": "✗"}
-	for _, ch := range checks {
-		fmt.Fprintf(w, "%s %-12s %s\n", signs[ch.State], ch.Name, ch.Detail)
-		if ch.Remedy != "" {
-			fmt.Fprintf(w, "  %-12s remedy: %s\n", "", ch.Remedy)
+	table(w, func(row func(...any)) {
+		for _, ch := range checks {
+			row(signs[ch.State]+" "+ch.Name, ch.Detail)
+			if ch.Remedy != "" {
+				row("", "remedy: "+ch.Remedy)
+			}
 		}
-	}
+	})
 }
 
 // examine runs every check. Without a readable configuration there is nothing else to look at.
@@ -84,9 +87,12 @@ func (c *cli) examine(ctx context.Context) []check {
 	for _, w := range loaded.Warnings {
 		checks = append(checks, warning("config", "", "%s", w))
 	}
+	if err := mustBeDir("home ", loaded.Home); err != nil {
+		return append(checks, failed("home", err))
+	}
 	checks = append(checks, checkHome(loaded.Config), checkDaemon(loaded.Config), checkSpace(loaded.Config), checkKey(loaded.Config), checkModel(ctx, loaded))
 	checks = append(checks, checkLanes(loaded)...)
-	checks = append(checks, checkFile(ctx, "state.db", storePath(loaded.Config)))
+	checks = append(checks, checkFile(ctx, "state.db", storePath(loaded.Config), "prompts"))
 	return append(checks, checkBoards(ctx, loaded.Config)...)
 }
 
@@ -97,7 +103,11 @@ func checkHome(cfg config.Config) check {
 		return warning("home", "start `gatewayd` or run `gatewayd init`", "%s does not exist yet", cfg.Home)
 	case err != nil:
 		return failed("home", err)
-	case info.Mode().Perm()&0o077 != 0:
+	}
+	if err := unix.Access(cfg.Home, unix.W_OK|unix.X_OK); err != nil {
+		return check{Name: "home", State: "failed", Detail: fmt.Sprintf("%s cannot be written by this user: %v", cfg.Home, err), Remedy: "mount it writable, change its owner, or give another --home"}
+	}
+	if info.Mode().Perm()&0o077 != 0 {
 		return warning("home", "chmod 700 "+cfg.Home, "%s is open to other users (mode %04o)", cfg.Home, info.Mode().Perm())
 	}
 	mount, err := procfs.MountOf(cfg.Home)
@@ -181,6 +191,9 @@ func checkBoards(ctx context.Context, cfg config.Config) []check {
 	if _, err := os.Stat(cfg.Kanban.Root); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
+	if err := mustBeDir("board root ", cfg.Kanban.Root); err != nil {
+		return []check{failed("boards", err)}
+	}
 	root, err := kanban.OpenRoot(cfg.Kanban.Root)
 	if err != nil {
 		return []check{failed("boards", err)}
@@ -191,31 +204,45 @@ func checkBoards(ctx context.Context, cfg config.Config) []check {
 	}
 	var checks []check
 	for _, b := range boards {
-		checks = append(checks, checkFile(ctx, "board "+string(b.Slug), root.DBPath(b.Slug)))
+		checks = append(checks, checkFile(ctx, "board "+string(b.Slug), root.DBPath(b.Slug), "tasks"))
 	}
 	return checks
 }
 
-// checkFile reads a database through a connection of its own, which leaves its -wal and everything else alone.
-func checkFile(ctx context.Context, name, path string) check {
-	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+// checkFile reads a database through a connection of its own, which changes nothing: a file in rollback mode stays in
+// it, because that is the mode that is asked for, and one in WAL is never taken out of it. It also tells a file of
+// another program from ours, by a table that ours has.
+func checkFile(ctx context.Context, name, path, ours string) check {
+	info, err := os.Lstat(path)
+	if errors.Is(err, os.ErrNotExist) {
 		return ok(name, "not made yet")
 	}
-	f, err := sqlite.Open(ctx, sqlite.Options{Path: path, Label: name})
+	if _, gone := os.Stat(path); err == nil && info.Mode()&os.ModeSymlink != 0 && errors.Is(gone, os.ErrNotExist) {
+		return check{Name: name, State: "failed", Detail: path + " is a link to nothing", Remedy: "mount or restore what it leads to, or remove the link"}
+	}
+	f, err := sqlite.Open(ctx, sqlite.Options{Path: path, Label: name, Journal: sqlite.JournalConfig{Mode: "delete"}, Log: slog.New(slog.DiscardHandler)})
+	if problem.Is(err, problem.NotFound) {
+		return ok(name, "not made yet: the file is empty")
+	}
 	if err != nil {
 		return failed(name, err)
 	}
 	defer f.Close()
-	found := ""
+	found, foreign := "", false
 	err = f.Read(ctx, func(c *sqlite.Conn) error {
+		if _, err := c.Row("SELECT NOT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = ?)", []any{ours}, &foreign); err != nil {
+			return err
+		}
 		_, err := c.Row("PRAGMA quick_check(1)", nil, &found)
 		return err
 	})
-	if err == nil && found != "ok" {
-		err = &problem.Error{Kind: problem.Damaged, Thing: path, What: "is damaged: " + found, Fate: "it was left as it is"}
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return failed(name, err)
+	case foreign:
+		return check{Name: name, State: "failed", Detail: path + " is a database of another program: it has no table " + ours, Remedy: "move it away, or put the right file back"}
+	case found != "ok":
+		return check{Name: name, State: "failed", Detail: path + " is damaged: " + found, Remedy: "copy it away with its -wal and -shm, then put a good copy back"}
 	}
 	return ok(name, "whole, journal mode %s", f.Journal().Mode)
 }

@@ -23,11 +23,6 @@ var exitByKind = map[problem.Kind]int{
 	problem.Config:     exitConfig,
 }
 
-// usageError is a command line that cannot be understood.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
 // errSaid ends a verb that failed and has already printed why.
 var errSaid = errors.New("said")
 

@@ -22,9 +22,7 @@ type boardVerbs struct {
 
 func (c *cli) kanbanVerb() *cobra.Command {
 	v := &boardVerbs{cli: c}
-	cmd := &cobra.Command{Use: "kanban", Short: "Boards and cards", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		return cmd.Help()
-	}}
+	cmd := &cobra.Command{Use: "kanban", Short: "Boards and cards", Args: verbs, RunE: help}
 	cmd.PersistentFlags().StringVar(&v.slug, "board", "", "board (default: the worker's own, else the current one)")
 	cmd.AddCommand(v.boardsVerb(), v.createVerb(), v.listVerb(), v.showVerb(), v.runsVerb(), v.eventsVerb(), v.statsVerb(),
 		v.contextVerb(), v.logVerb(), v.linkVerb(), v.unlinkVerb(), v.assignVerb(), v.commentVerb(), v.claimVerb(), v.heartbeatVerb(),
@@ -53,12 +51,15 @@ func (v *boardVerbs) makeRoot() (house, error) {
 		return house{}, err
 	}
 	if err := os.MkdirAll(loaded.Kanban.Root, 0o700); err != nil {
-		return house{}, fmt.Errorf("make board root: %w", err)
+		return house{}, unusable("board root "+loaded.Kanban.Root, "name another directory with --home or kanban.root", err)
 	}
 	return v.rootOf(loaded)
 }
 
 func (v *boardVerbs) rootOf(loaded config.Loaded) (house, error) {
+	if err := mustBeDir("board root ", loaded.Kanban.Root); err != nil {
+		return house{}, err
+	}
 	root, err := kanban.OpenRoot(loaded.Kanban.Root)
 	return house{loaded, root}, err
 }
@@ -73,7 +74,7 @@ func (v *boardVerbs) onBoard(ctx context.Context, do func(context.Context, house
 	if err != nil {
 		return err
 	}
-	b, err := kanban.Open(ctx, boardOptions(h.Config, h.root, slug))
+	b, err := kanban.Open(ctx, boardOptions(h.Config, h.root, slug, v.warnings(h.Loaded)))
 	if err != nil {
 		return err
 	}
@@ -122,7 +123,7 @@ func (h house) card(args []string) (string, error) {
 	if h.Worker != nil {
 		return h.Worker.Task, nil
 	}
-	return "", usageError{fmt.Errorf("name a card: only a worker has one of its own")}
+	return "", usagef("name a card: only a worker has one of its own")
 }
 
 // speaker is the name under which this process writes: a worker's card, else the person's login.
@@ -137,7 +138,7 @@ func (h house) speaker() string {
 }
 
 func (v *boardVerbs) boardsVerb() *cobra.Command {
-	cmd := &cobra.Command{Use: "boards", Short: "List, create and switch boards", Args: cobra.NoArgs}
+	cmd := v.readVerb(&cobra.Command{Use: "boards", Short: "List, create and switch boards", Args: verbs})
 	list := v.readVerb(&cobra.Command{Use: "list", Short: "List the boards", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
 		h, err := v.openRoot()
 		if err != nil {
@@ -158,7 +159,7 @@ func (v *boardVerbs) boardsVerb() *cobra.Command {
 	}})
 	cmd.RunE = list.RunE
 	var name string
-	create := &cobra.Command{Use: "create SLUG", Short: "Create a board", Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
+	create := &cobra.Command{Use: "create SLUG", Short: "Create a board", Args: exactly(1), RunE: func(cmd *cobra.Command, args []string) error {
 		h, err := v.makeRoot()
 		if err != nil {
 			return err
@@ -167,7 +168,7 @@ func (v *boardVerbs) boardsVerb() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		info, err := createBoard(cmd.Context(), h.Config, h.root, slug, kanban.Meta{Name: name})
+		info, err := createBoard(cmd.Context(), h.Config, h.root, slug, kanban.Meta{Name: name}, v.warnings(h.Loaded))
 		if err != nil {
 			return err
 		}
@@ -175,7 +176,7 @@ func (v *boardVerbs) boardsVerb() *cobra.Command {
 		return nil
 	}}
 	create.Flags().StringVar(&name, "name", "", "what people call it")
-	use := &cobra.Command{Use: "switch SLUG", Aliases: []string{"use"}, Short: "Make a board the current one", Args: cobra.ExactArgs(1), RunE: func(_ *cobra.Command, args []string) error {
+	use := &cobra.Command{Use: "switch SLUG", Aliases: []string{"use"}, Short: "Make a board the current one", Args: exactly(1), RunE: func(_ *cobra.Command, args []string) error {
 		h, err := v.openRoot()
 		if err != nil {
 			return err
@@ -184,7 +185,11 @@ func (v *boardVerbs) boardsVerb() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return h.root.SetCurrent(slug)
+		if err := h.root.SetCurrent(slug); err != nil {
+			return err
+		}
+		fmt.Fprintf(v.std.out, "%s is the current board\n", slug)
+		return nil
 	}}
 	cmd.AddCommand(list, create, use)
 	return cmd
@@ -199,7 +204,7 @@ func pointer(is bool) string {
 
 func (v *boardVerbs) logVerb() *cobra.Command {
 	var tail int64
-	cmd := v.readVerb(&cobra.Command{Use: "log [CARD]", Short: "Print a card's worker log", Args: cobra.MaximumNArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
+	cmd := v.readVerb(&cobra.Command{Use: "log [CARD]", Short: "Print a card's worker log", Args: between(0, 1), RunE: func(cmd *cobra.Command, args []string) error {
 		return v.onBoard(cmd.Context(), func(ctx context.Context, h house, b *kanban.Board) error {
 			card, err := h.card(args)
 			if err != nil {
@@ -216,7 +221,7 @@ func (v *boardVerbs) logVerb() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return v.emit(map[string]string{"task": card, "path": path, "content": string(content)}, func(w io.Writer) { _, _ = w.Write(content) })
+			return v.emit(map[string]string{"task": card, "path": path, "content": string(content)}, func(w io.Writer) { fmt.Fprint(w, onTerminal(w, string(content))) })
 		})
 	}})
 	cmd.Flags().Int64Var(&tail, "tail", 0, "only the last BYTES")

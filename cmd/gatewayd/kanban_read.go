@@ -2,8 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,12 +19,15 @@ func (v *boardVerbs) listVerb() *cobra.Command {
 	var f kanban.Filter
 	var status string
 	cmd := v.readVerb(&cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List the cards of a board", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		if f.Status = kanban.Status(status); status != "" && !slices.Contains(kanban.Statuses(), f.Status) {
+			return usagef("--status %q is not known; it is one of %s", status, join(kanban.Statuses()))
+		}
 		return v.onBoard(cmd.Context(), func(ctx context.Context, _ house, b *kanban.Board) error {
-			f.Status = kanban.Status(status)
 			tasks, err := b.List(ctx, f)
 			if err != nil {
 				return err
 			}
+			v.none(len(tasks), "board %s: no cards", b.Slug())
 			return v.emit(tasks, func(w io.Writer) {
 				for _, t := range tasks {
 					printCard(w, t)
@@ -35,17 +42,25 @@ func (v *boardVerbs) listVerb() *cobra.Command {
 	return cmd
 }
 
+func join[T ~string](words []T) string {
+	list := make([]string, len(words))
+	for i, word := range words {
+		list[i] = string(word)
+	}
+	return strings.Join(list, ", ")
+}
+
 // printCard is one line of a list, in the format that Hermes' users know.
 func printCard(w io.Writer, t kanban.Task) {
 	tenant := ""
 	if t.Tenant != "" {
-		tenant = " [" + t.Tenant + "]"
+		tenant = " [" + line(t.Tenant) + "]"
 	}
-	fmt.Fprintf(w, "%s %s  %-8s  %-20s%s  %s\n", statusIcon(string(t.Status)), t.ID, t.Status, t.Assignee, tenant, t.Title)
+	fmt.Fprintf(w, "%s %s  %-8s  %-20s%s  %s\n", statusIcon(string(t.Status)), line(t.ID), t.Status, line(t.Assignee), tenant, line(t.Title))
 }
 
 func (v *boardVerbs) showVerb() *cobra.Command {
-	return v.readVerb(&cobra.Command{Use: "show CARD", Short: "Print a card with its runs, comments and history", Args: cobra.MaximumNArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
+	return v.readVerb(&cobra.Command{Use: "show CARD", Short: "Print a card with its runs, comments and history", Args: between(0, 1), RunE: func(cmd *cobra.Command, args []string) error {
 		return v.onBoard(cmd.Context(), func(ctx context.Context, h house, b *kanban.Board) error {
 			id, err := h.card(args)
 			if err != nil {
@@ -62,22 +77,44 @@ func (v *boardVerbs) showVerb() *cobra.Command {
 
 func printDetail(w io.Writer, d kanban.Detail) {
 	printCard(w, d.Task)
-	if d.Task.Body != "" {
-		fmt.Fprintf(w, "\n%s\n", d.Task.Body)
+	fmt.Fprintf(w, "  %s\n", strings.Join(circumstances(d.Task), " · "))
+	for _, part := range []struct{ title, text string }{
+		{"body", d.Task.Body}, {"result", d.Task.Result}, {"last failure", d.Task.LastFailureError},
+	} {
+		if part.text != "" {
+			fmt.Fprintf(w, "\n%s\n%s\n", part.title, indented(part.text, "  "))
+		}
 	}
-	if d.Task.Result != "" {
-		fmt.Fprintf(w, "\nresult: %s\n", d.Task.Result)
-	}
-	if d.Task.LastFailureError != "" {
-		fmt.Fprintf(w, "\nlast failure: %s\n", d.Task.LastFailureError)
-	}
-	section(w, "parents", d.Parents, func(id string) { fmt.Fprintln(w, " ", id) })
-	section(w, "children", d.Children, func(id string) { fmt.Fprintln(w, " ", id) })
+	section(w, "parents", d.Parents, func(id string) { fmt.Fprintln(w, " ", line(id)) })
+	section(w, "children", d.Children, func(id string) { fmt.Fprintln(w, " ", line(id)) })
 	section(w, "runs", d.Runs, func(r kanban.Run) { printRun(w, r) })
 	section(w, "comments", d.Comments, func(c kanban.Comment) {
-		fmt.Fprintf(w, "  %s  %s: %s\n", epoch(c.CreatedAt), c.Author, c.Body)
+		fmt.Fprintf(w, "  %s  %s: %s\n", epoch(c.CreatedAt), line(c.Author), strings.TrimSpace(indented(c.Body, "    ")))
 	})
-	section(w, "events", d.Events, func(e kanban.Event) { printEvent(w, e) })
+	section(w, "events", d.Events, func(e kanban.Event) { printEvent(w, e, "") })
+}
+
+// circumstances are the small facts of a card that are worth a word when they are not the usual ones.
+func circumstances(t kanban.Task) []string {
+	facts := []string{"created " + epoch(t.CreatedAt)}
+	if t.CreatedBy != "" {
+		facts[0] += " by " + line(t.CreatedBy)
+	}
+	for _, f := range []struct {
+		is   bool
+		says string
+	}{
+		{t.StartedAt != 0, "first started " + epoch(t.StartedAt)},
+		{t.CompletedAt != 0, "completed " + epoch(t.CompletedAt)},
+		{t.Priority != 0, fmt.Sprintf("priority %d", t.Priority)},
+		{t.WorkspacePath != "", t.WorkspaceKind + " " + line(t.WorkspacePath)},
+		{t.ConsecutiveFailures != 0, fmt.Sprintf("failed %d times in a row", t.ConsecutiveFailures)},
+	} {
+		if f.is {
+			facts = append(facts, f.says)
+		}
+	}
+	return facts
 }
 
 func section[T any](w io.Writer, title string, items []T, show func(T)) {
@@ -95,17 +132,47 @@ func printRun(w io.Writer, r kanban.Run) {
 	if r.Open() {
 		outcome = "running"
 	}
-	fmt.Fprintf(w, "  #%d  %s  %-12s %s %s\n", r.ID, epoch(r.StartedAt), outcome, r.Profile, r.Summary+r.Error)
+	said := strings.TrimSpace(indented(r.Summary+r.Error, "      "))
+	fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("  #%d  %s  %-12s %s  %s", r.ID, epoch(r.StartedAt), outcome, line(r.Profile), said), " "))
 }
 
-func printEvent(w io.Writer, e kanban.Event) {
-	fmt.Fprintf(w, "  %d  %s  %s  %s  %s\n", e.ID, epoch(e.CreatedAt), e.TaskID, e.Kind, e.Payload)
+// printEvent prints one event; card is shown where events of several cards stand together.
+func printEvent(w io.Writer, e kanban.Event, card string) {
+	if card != "" {
+		card = line(card) + "  "
+	}
+	fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("  %-4d  %s  %s%-12s  %s", e.ID, epoch(e.CreatedAt), card, line(e.Kind), pairs(e.Payload)), " "))
+}
+
+// pairs writes a JSON object as key=value, without what is empty. --json has it all.
+func pairs(object json.RawMessage) string {
+	var fields map[string]any
+	if json.Unmarshal(object, &fields) != nil {
+		return line(string(object))
+	}
+	var said []string
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		value := fields[key]
+		if value == nil || value == "" {
+			continue
+		}
+		if list, ok := value.([]any); ok && len(list) == 0 {
+			continue
+		}
+		word, ok := value.(string)
+		if !ok {
+			raw, _ := json.Marshal(value)
+			word = string(raw)
+		}
+		said = append(said, line(key)+"="+line(strings.ReplaceAll(word, "\n", " ⏎ ")))
+	}
+	return strings.Join(said, "  ")
 }
 
 func epoch(seconds int64) string { return when(time.Unix(seconds, 0)) }
 
 func (v *boardVerbs) runsVerb() *cobra.Command {
-	return v.readVerb(&cobra.Command{Use: "runs CARD", Short: "Print a card's attempts", Args: cobra.MaximumNArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
+	return v.readVerb(&cobra.Command{Use: "runs CARD", Short: "Print a card's attempts", Args: between(0, 1), RunE: func(cmd *cobra.Command, args []string) error {
 		return v.onBoard(cmd.Context(), func(ctx context.Context, h house, b *kanban.Board) error {
 			id, err := h.card(args)
 			if err != nil {
@@ -115,6 +182,7 @@ func (v *boardVerbs) runsVerb() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			v.none(len(runs), "card %s has not been tried yet", id)
 			return v.emit(runs, func(w io.Writer) {
 				for _, r := range runs {
 					printRun(w, r)
@@ -129,13 +197,20 @@ func (v *boardVerbs) eventsVerb() *cobra.Command {
 	var limit int
 	cmd := v.readVerb(&cobra.Command{Use: "events", Short: "Print a board's history", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		return v.onBoard(cmd.Context(), func(ctx context.Context, _ house, b *kanban.Board) error {
+			if err := checkLimit(limit); err != nil {
+				return err
+			}
 			events, err := b.Events(ctx, after, limit)
 			if err != nil {
 				return err
 			}
+			v.none(len(events), "board %s has no event after %d", b.Slug(), after)
 			return v.emit(events, func(w io.Writer) {
 				for _, e := range events {
-					printEvent(w, e)
+					printEvent(w, e, e.TaskID)
+				}
+				if len(events) == limit {
+					fmt.Fprintf(v.std.err, "there may be more: --after %d\n", events[limit-1].ID)
 				}
 			})
 		})
@@ -162,17 +237,17 @@ func (v *boardVerbs) statsVerb() *cobra.Command {
 }
 
 func (v *boardVerbs) contextVerb() *cobra.Command {
-	return v.readVerb(&cobra.Command{Use: "context [CARD]", Short: "Print what a worker is told about a card", Args: cobra.MaximumNArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
+	return v.readVerb(&cobra.Command{Use: "context [CARD]", Short: "Print what a worker is told about a card", Args: between(0, 1), RunE: func(cmd *cobra.Command, args []string) error {
 		return v.onBoard(cmd.Context(), func(ctx context.Context, h house, b *kanban.Board) error {
 			id, err := h.card(args)
 			if err != nil {
 				return err
 			}
-			text, err := b.Context(ctx, id)
+			told, err := b.Context(ctx, id)
 			if err != nil {
 				return err
 			}
-			return v.emit(map[string]string{"task": id, "text": text}, func(w io.Writer) { fmt.Fprintln(w, text) })
+			return v.emit(map[string]string{"task": id, "text": told}, func(w io.Writer) { fmt.Fprintln(w, onTerminal(w, told)) })
 		})
 	}})
 }

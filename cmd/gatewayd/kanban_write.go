@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gatewayd/kanban"
+	"gatewayd/kanban/worker"
 )
 
 // change makes a verb that changes one card, named first or the worker's own, and says what it did.
@@ -35,8 +36,14 @@ func (v *boardVerbs) createVerb() *cobra.Command {
 	var blocked bool
 	var maxRuntime time.Duration
 	var maxRetries int64
-	cmd := v.readVerb(&cobra.Command{Use: "create TITLE", Short: "Create a card", Args: cobra.MinimumNArgs(1)})
+	cmd := v.readVerb(&cobra.Command{Use: "create TITLE", Short: "Create a card", Args: atLeast(1)})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if n.Triage && blocked {
+			return usagef("--triage and --blocked do not go together; give one of the two")
+		}
+		if n.WorkspacePath != "" && n.WorkspaceKind == "" {
+			return usagef("--workspace-path needs --workspace dir or --workspace worktree")
+		}
 		return v.onBoard(cmd.Context(), func(ctx context.Context, h house, b *kanban.Board) error {
 			n.Title, n.CreatedBy, n.MaxRuntimeSeconds = words(args, 0), h.speaker(), int64(maxRuntime/time.Second)
 			if cmd.Flags().Changed("max-retries") {
@@ -51,9 +58,7 @@ func (v *boardVerbs) createVerb() *cobra.Command {
 			}
 			return v.emit(task, func(w io.Writer) {
 				printCard(w, task)
-				if _, known := h.Kanban.Lanes[task.Assignee]; !known && task.Assignee != "" {
-					fmt.Fprintf(v.std.err, "note: no lane is called %s, so no worker of this gatewayd will take the card; lanes: %s\n", task.Assignee, laneNames(h))
-				}
+				v.noteLane(h, task.Assignee)
 			})
 		})
 	}
@@ -73,37 +78,45 @@ func (v *boardVerbs) createVerb() *cobra.Command {
 	return cmd
 }
 
-func laneNames(h house) string {
-	if len(h.Kanban.Lanes) == 0 {
-		return "none are configured"
+// noteLane says beside the answer when nobody here will take a card. It is no error: another gatewayd may.
+func (v *boardVerbs) noteLane(h house, assignee string) {
+	lanes, err := worker.NewLanes(h.Kanban, h.Model.APIKeyEnv)
+	if err != nil || assignee == "" {
+		return
 	}
-	names := make([]string, 0, len(h.Kanban.Lanes))
-	for name := range h.Kanban.Lanes {
-		names = append(names, name)
+	if _, known := lanes.Lookup(assignee); !known {
+		fmt.Fprintf(v.std.err, "note: no lane is called %s, so no worker of this gatewayd will take the card; lanes: %s\n",
+			line(assignee), strings.Join(lanes.Names(), ", "))
 	}
-	return strings.Join(names, ", ")
 }
 
 func (v *boardVerbs) linkVerb() *cobra.Command {
-	return v.change("link PARENT CHILD", "Make a card wait for another", cobra.ExactArgs(2), func(ctx context.Context, _ house, b *kanban.Board, parent, child string) (string, error) {
+	return v.change("link PARENT CHILD", "Make a card wait for another", exactly(2), func(ctx context.Context, _ house, b *kanban.Board, parent, child string) (string, error) {
 		return child + " waits for " + parent, b.Link(ctx, parent, child)
 	})
 }
 
 func (v *boardVerbs) unlinkVerb() *cobra.Command {
-	return v.change("unlink PARENT CHILD", "Undo a link", cobra.ExactArgs(2), func(ctx context.Context, _ house, b *kanban.Board, parent, child string) (string, error) {
+	return v.change("unlink PARENT CHILD", "Undo a link", exactly(2), func(ctx context.Context, _ house, b *kanban.Board, parent, child string) (string, error) {
 		return child + " no longer waits for " + parent, b.Unlink(ctx, parent, child)
 	})
 }
 
 func (v *boardVerbs) assignVerb() *cobra.Command {
-	return v.change("assign CARD LANE", "Give a card to a lane (none takes it away)", cobra.ExactArgs(2), func(ctx context.Context, _ house, b *kanban.Board, card, lane string) (string, error) {
-		return card + " is assigned to " + lane, b.Assign(ctx, card, lane)
+	return v.change("assign CARD LANE", "Give a card to a lane (none takes it away)", exactly(2), func(ctx context.Context, h house, b *kanban.Board, card, lane string) (string, error) {
+		if err := b.Assign(ctx, card, lane); err != nil {
+			return "", err
+		}
+		if lane == "" || lane == "none" {
+			return card + " has no lane now", nil
+		}
+		v.noteLane(h, lane)
+		return card + " is assigned to " + line(lane), nil
 	})
 }
 
 func (v *boardVerbs) commentVerb() *cobra.Command {
-	return v.change("comment CARD TEXT...", "Add a remark", cobra.MinimumNArgs(2), func(ctx context.Context, h house, b *kanban.Board, card, text string) (string, error) {
+	return v.change("comment CARD TEXT...", "Add a remark", atLeast(2), func(ctx context.Context, h house, b *kanban.Board, card, text string) (string, error) {
 		_, err := b.Comment(ctx, card, h.speaker(), text)
 		return "commented on " + card, err
 	})
@@ -111,7 +124,10 @@ func (v *boardVerbs) commentVerb() *cobra.Command {
 
 func (v *boardVerbs) claimVerb() *cobra.Command {
 	var ttl time.Duration
-	cmd := v.change("claim CARD", "Take a ready card by hand", cobra.ExactArgs(1), func(ctx context.Context, _ house, b *kanban.Board, card, _ string) (string, error) {
+	cmd := v.change("claim CARD", "Take a ready card by hand", exactly(1), func(ctx context.Context, _ house, b *kanban.Board, card, _ string) (string, error) {
+		if ttl < time.Second {
+			return "", usagef("--ttl must be 1s or more, not %v", ttl)
+		}
 		claim, err := b.Claim(ctx, card, kanban.Claimer{Lock: kanban.ClaimLock(), TTL: ttl})
 		if err != nil {
 			return "", err
@@ -139,10 +155,10 @@ func runOr(h house, card string, given int64) *kanban.RunID {
 func (v *boardVerbs) heartbeatVerb() *cobra.Command {
 	var run int64
 	var note string
-	cmd := v.change("heartbeat [CARD]", "Say that the work goes on", cobra.MaximumNArgs(1), func(ctx context.Context, h house, b *kanban.Board, card, _ string) (string, error) {
+	cmd := v.change("heartbeat [CARD]", "Say that the work goes on", between(0, 1), func(ctx context.Context, h house, b *kanban.Board, card, _ string) (string, error) {
 		fence := runOr(h, card, run)
 		if fence == nil {
-			return "", usageError{fmt.Errorf("name the attempt with --run: only a worker has one of its own")}
+			return "", usagef("name the attempt with --run: only a worker has one of its own")
 		}
 		return "noted", b.Heartbeat(ctx, card, *fence, note, h.Kanban.ClaimTTL)
 	})
@@ -154,11 +170,11 @@ func (v *boardVerbs) completeVerb() *cobra.Command {
 	var run int64
 	var done kanban.Completion
 	var metadata string
-	cmd := v.change("complete [CARD]", "Say that a card is done", cobra.MaximumNArgs(1), func(ctx context.Context, h house, b *kanban.Board, card, _ string) (string, error) {
+	cmd := v.change("complete [CARD]", "Say that a card is done", between(0, 1), func(ctx context.Context, h house, b *kanban.Board, card, _ string) (string, error) {
 		done.Run = runOr(h, card, run)
 		if metadata != "" {
-			if err := json.Unmarshal([]byte(metadata), &done.Metadata); err != nil {
-				return "", usageError{fmt.Errorf("--metadata must be a JSON object: %w", err)}
+			if err := json.Unmarshal([]byte(metadata), &done.Metadata); err != nil || done.Metadata == nil {
+				return "", usagef(`--metadata must be a JSON object such as {"files": 3}, not %.80q`, metadata)
 			}
 		}
 		return card + " is done", b.Complete(ctx, card, done)
@@ -175,7 +191,10 @@ func (v *boardVerbs) completeVerb() *cobra.Command {
 func (v *boardVerbs) blockVerb() *cobra.Command {
 	var run int64
 	var block kanban.Block
-	cmd := v.change("block CARD REASON...", "Stop a card until a person unblocks it", cobra.MinimumNArgs(2), func(ctx context.Context, h house, b *kanban.Board, card, reason string) (string, error) {
+	cmd := v.change("block CARD REASON...", "Stop a card until a person unblocks it", atLeast(2), func(ctx context.Context, h house, b *kanban.Board, card, reason string) (string, error) {
+		if strings.TrimSpace(reason) == "" {
+			return "", usagef("REASON is empty; say what the card waits for")
+		}
 		block.Run, block.Reason = runOr(h, card, run), reason
 		return card + " is blocked", b.Block(ctx, card, block)
 	})
@@ -184,13 +203,13 @@ func (v *boardVerbs) blockVerb() *cobra.Command {
 }
 
 func (v *boardVerbs) unblockVerb() *cobra.Command {
-	return v.change("unblock CARD [REASON...]", "Let a blocked card go on", cobra.MinimumNArgs(1), func(ctx context.Context, _ house, b *kanban.Board, card, reason string) (string, error) {
+	return v.change("unblock CARD [REASON...]", "Let a blocked card go on", atLeast(1), func(ctx context.Context, _ house, b *kanban.Board, card, reason string) (string, error) {
 		return card + " is unblocked", b.Unblock(ctx, card, reason)
 	})
 }
 
 func (v *boardVerbs) archiveVerb() *cobra.Command {
-	return v.change("archive CARD", "Put a card away", cobra.ExactArgs(1), func(ctx context.Context, _ house, b *kanban.Board, card, _ string) (string, error) {
+	return v.change("archive CARD", "Put a card away", exactly(1), func(ctx context.Context, _ house, b *kanban.Board, card, _ string) (string, error) {
 		return card + " is archived", b.Archive(ctx, card)
 	})
 }

@@ -47,7 +47,7 @@ func execute(ctx context.Context, args []string, std stdio) int {
 		err = usageError{err}
 	}
 	if err != nil && !errors.Is(err, errSaid) {
-		fmt.Fprintf(std.err, "gatewayd: %v\n", err)
+		fmt.Fprintf(std.err, "gatewayd: %s\n", text(message(err)))
 	}
 	return exitCode(err)
 }
@@ -66,11 +66,15 @@ func (c *cli) root() *cobra.Command {
 		Use:           "gatewayd",
 		Short:         "An agent gateway and kanban dispatcher that never loses an acknowledged row",
 		Long:          "gatewayd without a verb serves: it answers on its API, dispatches the boards of its home and stores what was said.\nAdd --foreground to run it in a terminal.",
-		Args:          cobra.NoArgs,
+		Args:          verbs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		PersistentPreRun: func(*cobra.Command, []string) {
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := c.checkFlags(cmd); err != nil {
+				return err
+			}
 			c.started = true
+			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.serve(cmd.Context()) },
 	}
@@ -79,8 +83,25 @@ func (c *cli) root() *cobra.Command {
 	root.Flags().BoolVar(&c.foreground, "foreground", false, "run in this terminal, with a banner and readable logs")
 	root.AddCommand(c.initVerb(), c.demoVerb(), c.statusVerb(), c.kanbanVerb(), c.whyVerb(), c.chatVerb(),
 		c.sessionsVerb(), c.configVerb(), c.doctorVerb(), c.versionVerb(), c.agentWorkerVerb())
+	root.SetFlagErrorFunc(flagError)
+	root.SetHelpCommand(helpVerb(root))
 	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			cmd.Args, cmd.RunE = verbs, help
+		}
+	}
 	return root
+}
+
+// checkFlags refuses a flag that was given and left empty: `--home "$UNSET"` must not act on the default home.
+func (c *cli) checkFlags(cmd *cobra.Command) error {
+	for _, name := range []string{"home", "addr", "board", "session"} {
+		if f := cmd.Flags().Lookup(name); f != nil && f.Changed && f.Value.String() == "" {
+			return usagef("--%s is empty; give a value or leave it out", name)
+		}
+	}
+	return nil
 }
 
 // readVerb gives a verb that only reads its --json flag.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -24,8 +25,8 @@ func storeOptions(cfg config.Config, log *slog.Logger) sessiondb.Options {
 }
 
 // boardOptions say how a board is opened. It must exist: boards are made by createBoard and nothing else.
-func boardOptions(cfg config.Config, root *kanban.Root, slug kanban.Slug) kanban.Options {
-	return kanban.Options{Path: root.DBPath(slug), Slug: slug, Journal: journal(cfg.Database), Patience: cfg.Kanban.BusyPatience}
+func boardOptions(cfg config.Config, root *kanban.Root, slug kanban.Slug, log *slog.Logger) kanban.Options {
+	return kanban.Options{Path: root.DBPath(slug), Slug: slug, Journal: journal(cfg.Database), Patience: cfg.Kanban.BusyPatience, Log: log}
 }
 
 func journal(cfg config.Database) sqlite.JournalConfig {
@@ -60,7 +61,7 @@ func gatewayOptions(loaded config.Loaded, starter tool.Starter, store *sessiondb
 		dir = filepath.Join(loaded.Home, "workspace")
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return gateway.Options{}, &problem.Error{Kind: problem.Config, Thing: "tools.workdir " + dir, What: "cannot be used", Remedy: "name a directory that can be written", Err: err}
+		return gateway.Options{}, unusable("tools.workdir "+dir, "name a directory that can be written", err)
 	}
 	terminal := tool.NewTerminal(tool.TerminalOptions{
 		Reaper: starter, Env: commandEnv(loaded), Dir: dir, Timeout: loaded.Tools.TerminalTimeout, OutputMax: loaded.Tools.OutputMaxBytes,
@@ -80,37 +81,54 @@ func commandEnv(loaded config.Loaded) []string {
 }
 
 // createBoard makes a board and its file.
-func createBoard(ctx context.Context, cfg config.Config, root *kanban.Root, slug kanban.Slug, meta kanban.Meta) (kanban.Info, error) {
-	info, err := root.Create(slug, meta)
-	if err != nil {
+func createBoard(ctx context.Context, cfg config.Config, root *kanban.Root, slug kanban.Slug, meta kanban.Meta, log *slog.Logger) (kanban.Info, error) {
+	if _, err := root.Create(slug, meta); err != nil {
 		return kanban.Info{}, err
 	}
-	options := boardOptions(cfg, root, slug)
+	options := boardOptions(cfg, root, slug, log)
 	options.Create = true
 	b, err := kanban.Open(ctx, options)
 	if err != nil {
 		return kanban.Info{}, err
 	}
-	return info, b.Close()
+	if err := b.Close(); err != nil {
+		return kanban.Info{}, err
+	}
+	return root.Lookup(slug) // again: it has a file now
 }
 
-// dial gives a client of the daemon of this home. The address that the daemon announced wins over the
-// configured one, because it may listen on a free port.
-func (c *cli) dial() (*client, error) {
-	loaded, err := c.load()
-	if err != nil {
-		return nil, err
+// warnings is where a verb's parts say what a person should know; it is a few lines beside the answer, never a log.
+func (c *cli) warnings(loaded config.Loaded) *slog.Logger {
+	log := loaded.Log
+	log.Level, log.Format = "warn", "text"
+	return newLogger(log, c.std.err, false)
+}
+
+// mustBeDir refuses what is in the place of a directory before anybody opens it: opening a FIFO would wait for ever.
+func mustBeDir(what, dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil || info.IsDir() {
+		return nil // what is missing or out of reach is said by those who need it
 	}
-	addr := loaded.API.Addr
-	if holder, held, err := config.HolderOf(loaded.Home); err == nil && held && holder.Addr != "" && c.addr == "" {
-		addr = holder.Addr
+	return &problem.Error{
+		Kind: problem.Config, Thing: what + dir, What: "is not a directory: it is " + kindOfFile(info.Mode()), Fate: "it was left as it is",
+		Remedy: "name a directory, or move that away",
 	}
-	key, err := config.ReadAPIKey(loaded.Home)
-	if problem.Is(err, problem.NotFound) {
-		return nil, notRunning("home "+loaded.Home, "start it with `gatewayd --foreground`, or name its directory with --home")
+}
+
+func kindOfFile(mode fs.FileMode) string {
+	switch {
+	case mode.IsRegular():
+		return "a file"
+	case mode.IsDir():
+		return "a directory"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a FIFO"
 	}
-	if err != nil {
-		return nil, err
-	}
-	return newClient("http://"+addr, key.Reveal()), nil
+	return "a special file (" + mode.Type().String() + ")"
+}
+
+// unusable is a directory of ours that cannot be made or written.
+func unusable(thing, remedy string, err error) error {
+	return &problem.Error{Kind: problem.Config, Thing: thing, What: "cannot be used", Fate: "nothing was changed", Remedy: remedy, Err: err}
 }

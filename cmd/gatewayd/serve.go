@@ -55,6 +55,10 @@ func (c *cli) serve(ctx context.Context) (err error) {
 	return err
 }
 
+// echo is how long after the first signal another one is the same request: `timeout` and some shells send to the
+// process and to its group. Nobody presses Ctrl-C twice that fast.
+const echo = 100 * time.Millisecond
+
 // signals ends the group on SIGINT or SIGTERM. A second one does not wait for anybody: work that is under way is
 // recovered at the next start exactly as after a power cut.
 func (d *daemon) signals(ctx context.Context) error {
@@ -68,8 +72,12 @@ func (d *daemon) signals(ctx context.Context) error {
 		d.log.Info("stopping", "signal", sig.String(), "grace", d.config.Agent.ShutdownGrace.String(), "again", "a second signal stops at once")
 		_ = d.notify.Stopping() // a manager that does not hear it waits for the end all the same
 	}
+	first := time.Now()
 	go func() {
 		sig := <-got
+		for time.Since(first) < echo {
+			sig = <-got
+		}
 		fmt.Fprintf(os.Stderr, "gatewayd: second %v: stopped at once; the next start recovers what was under way\n", sig)
 		os.Exit(exitFailed)
 	}()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,9 +13,7 @@ import (
 )
 
 func (c *cli) sessionsVerb() *cobra.Command {
-	cmd := &cobra.Command{Use: "sessions", Short: "List, show and search conversations", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		return cmd.Help()
-	}}
+	cmd := &cobra.Command{Use: "sessions", Short: "List, show and search conversations", Args: verbs, RunE: help}
 	cmd.AddCommand(c.sessionsListVerb(), c.sessionsShowVerb(), c.sessionsSearchVerb())
 	return cmd
 }
@@ -27,7 +24,7 @@ func (c *cli) onStore(ctx context.Context, do func(context.Context, *sessiondb.S
 	if err != nil {
 		return err
 	}
-	options := storeOptions(loaded.Config, slog.New(slog.DiscardHandler))
+	options := storeOptions(loaded.Config, c.warnings(loaded))
 	options.Existing = true
 	s, err := sessiondb.Open(ctx, options)
 	if problem.Is(err, problem.NotFound) {
@@ -49,6 +46,9 @@ func (c *cli) sessionsListVerb() *cobra.Command {
 	cmd := c.readVerb(&cobra.Command{
 		Use: "list", Short: "List conversations, newest first", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkLimit(limit); err != nil {
+				return err
+			}
 			return c.onStore(cmd.Context(), func(ctx context.Context, s *sessiondb.Store) error {
 				sessions, err := s.Sessions(ctx, sessiondb.ListFilter{Limit: limit})
 				if err != nil {
@@ -72,7 +72,7 @@ func (c *cli) sessionsListVerb() *cobra.Command {
 func (c *cli) sessionsShowVerb() *cobra.Command {
 	var compacted bool
 	cmd := c.readVerb(&cobra.Command{
-		Use: "show SESSION", Short: "Print a conversation", Args: cobra.ExactArgs(1),
+		Use: "show SESSION", Short: "Print a conversation", Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.onStore(cmd.Context(), func(ctx context.Context, s *sessiondb.Store) error {
 				session, err := s.Session(ctx, args[0])
@@ -95,14 +95,14 @@ func printTranscript(w io.Writer, rows []sessiondb.Message) {
 	for _, m := range rows {
 		who := m.Role
 		if m.ToolName != "" {
-			who += " " + m.ToolName
+			who += " " + line(m.ToolName)
 		}
 		fmt.Fprintf(w, "%s  %s\n", when(m.CreatedAt), who)
 		if m.Content != "" {
-			fmt.Fprintf(w, "    %s\n", strings.ReplaceAll(strings.TrimSpace(m.Content), "\n", "\n    "))
+			fmt.Fprintln(w, indented(m.Content, "    "))
 		}
 		if len(m.ToolCalls) > 0 {
-			fmt.Fprintf(w, "    %s\n", m.ToolCalls)
+			fmt.Fprintln(w, indented(string(m.ToolCalls), "    "))
 		}
 	}
 }
@@ -110,16 +110,20 @@ func printTranscript(w io.Writer, rows []sessiondb.Message) {
 func (c *cli) sessionsSearchVerb() *cobra.Command {
 	var limit int
 	cmd := c.readVerb(&cobra.Command{
-		Use: "search WORDS...", Short: "Find what was said", Args: cobra.MinimumNArgs(1),
+		Use: "search WORDS...", Short: "Find what was said", Args: atLeast(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkLimit(limit); err != nil {
+				return err
+			}
 			return c.onStore(cmd.Context(), func(ctx context.Context, s *sessiondb.Store) error {
 				hits, err := s.Search(ctx, sessiondb.Query{Text: words(args, 0), Limit: limit})
 				if err != nil {
 					return err
 				}
+				c.none(len(hits), "nothing was said with these words")
 				return c.emit(map[string]any{"hits": hits}, func(w io.Writer) {
 					for _, h := range hits {
-						fmt.Fprintf(w, "%s  %s  %s\n    %s\n", when(h.CreatedAt), h.SessionID, h.Role, strings.ReplaceAll(h.Snippet, "\n", " "))
+						fmt.Fprintf(w, "%s  %s  %s\n    %s\n", when(h.CreatedAt), line(h.SessionID), h.Role, line(strings.ReplaceAll(h.Snippet, "\n", " ")))
 					}
 				})
 			})

@@ -22,7 +22,7 @@ func (c *cli) whyVerb() *cobra.Command {
 	v := &boardVerbs{cli: c}
 	cmd := c.readVerb(&cobra.Command{
 		Use: "why [CARD]", Short: "Say why a card is not running, or why every waiting card of a board is not",
-		Args: cobra.MaximumNArgs(1),
+		Args: between(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return v.onBoard(cmd.Context(), func(ctx context.Context, h house, b *kanban.Board) error {
 				cards, err := waiting(ctx, b, args)
@@ -103,9 +103,9 @@ func explainAlone(ctx context.Context, h house, b *kanban.Board, card string) (d
 }
 
 func printWhy(w io.Writer, why dispatch.Why) {
-	fmt.Fprintf(w, "%s %s  %s\n", statusIcon(string(why.Status)), why.Task, why.Status)
+	fmt.Fprintf(w, "%s %s  %s\n", statusIcon(string(why.Status)), line(why.Task), why.Status)
 	for _, hold := range why.Holds {
-		fmt.Fprintf(w, "    %s: %s\n", hold.Reason, hold.Detail)
+		fmt.Fprintf(w, "    %s: %s\n", hold.Reason, strings.TrimSpace(indented(hold.Detail, "        ")))
 		if hold.Since != nil {
 			fmt.Fprintf(w, "        since %s\n", when(*hold.Since))
 		}
@@ -113,7 +113,7 @@ func printWhy(w io.Writer, why dispatch.Why) {
 			fmt.Fprintf(w, "        until %s\n", when(*hold.Until))
 		}
 		if hold.Remedy != "" {
-			fmt.Fprintf(w, "        remedy: %s\n", hold.Remedy)
+			fmt.Fprintf(w, "        remedy: %s\n", line(hold.Remedy))
 		}
 	}
 }
@@ -122,7 +122,7 @@ func printWhy(w io.Writer, why dispatch.Why) {
 func printDispatcher(w io.Writer, d dispatch.Status) {
 	fmt.Fprintf(w, "workers: %d running, at most %d\n", d.InProgress, d.MaxInProgress)
 	if d.Outside != nil {
-		fmt.Fprintf(w, "dispatcher is held: %s: %s; %s\n", d.Outside.Reason, d.Outside.Detail, d.Outside.Remedy)
+		fmt.Fprintf(w, "dispatcher is held: %s\n", firstHold([]dispatch.Hold{*d.Outside}))
 	}
 	table(w, func(row func(...any)) {
 		for _, b := range d.Boards {
@@ -155,5 +155,9 @@ func firstHold(holds []dispatch.Hold) string {
 	if h.Since != nil {
 		since = " since " + when(*h.Since)
 	}
-	return fmt.Sprintf("%s%s: %s; %s", h.Reason, since, h.Detail, h.Remedy)
+	said := fmt.Sprintf("%s%s: %s", h.Reason, since, h.Detail)
+	if h.Remedy != "" {
+		said += "; " + h.Remedy
+	}
+	return line(said)
 }
