@@ -33,6 +33,7 @@ type daemon struct {
 	started    time.Time
 	foreground bool
 	std        stdio
+	asked      chan os.Signal // requests to stop
 	config     config.Loaded
 	log        *slog.Logger
 	notify     *systemd.Notifier
@@ -59,7 +60,7 @@ type daemon struct {
 
 // build makes every part and starts none. What it opened is closed again when a later part refuses.
 func (c *cli) build(ctx context.Context) (built *daemon, err error) {
-	d := &daemon{started: time.Now(), foreground: c.foreground, std: c.std}
+	d := &daemon{started: time.Now(), foreground: c.foreground, std: c.std, asked: make(chan os.Signal, 2)}
 	if d.config, err = c.load(); err != nil {
 		return nil, err
 	}

@@ -36,6 +36,7 @@ func (c *cli) serve(ctx context.Context) (err error) {
 		return err
 	}
 	defer d.unlock()
+	signal.Notify(d.asked, os.Interrupt, syscall.SIGTERM) // before anybody is told that it is ready
 
 	var g run.Group
 	ended := lineup(&g, d.log, []actor{
@@ -62,21 +63,19 @@ const echo = 100 * time.Millisecond
 // signals ends the group on SIGINT or SIGTERM. A second one does not wait for anybody: work that is under way is
 // recovered at the next start exactly as after a power cut.
 func (d *daemon) signals(ctx context.Context) error {
-	got := make(chan os.Signal, 2)
-	signal.Notify(got, os.Interrupt, syscall.SIGTERM)
 	select {
 	case <-ctx.Done():
-		signal.Stop(got)
+		signal.Stop(d.asked)
 		return nil
-	case sig := <-got:
+	case sig := <-d.asked:
 		d.log.Info("stopping", "signal", sig.String(), "grace", d.config.Agent.ShutdownGrace.String(), "again", "a second signal stops at once")
 		_ = d.notify.Stopping() // a manager that does not hear it waits for the end all the same
 	}
 	first := time.Now()
 	go func() {
-		sig := <-got
+		sig := <-d.asked
 		for time.Since(first) < echo {
-			sig = <-got
+			sig = <-d.asked
 		}
 		fmt.Fprintf(os.Stderr, "gatewayd: second %v: stopped at once; the next start recovers what was under way\n", sig)
 		os.Exit(exitFailed)
