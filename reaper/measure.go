@@ -37,28 +37,32 @@ func Measure(ctx context.Context, dir string, env []string, n int) (Figures, err
 	defer func() { cancel(); <-ended }()
 	var bare, colds, warms []time.Duration
 	for i := range n {
-		took, err := timed(func() (func(), error) { return startBare(env) })
-		bare = append(bare, took)
 		for _, way := range []struct {
-			r    *Reaper
-			list *[]time.Duration
-		}{{cold, &colds}, {warm, &warms}} {
+			list  *[]time.Duration
+			start func() (wait func(), err error)
+		}{
+			{&bare, func() (func(), error) { return startBare(env) }},
+			{&colds, func() (func(), error) { return cold.startMeasured(ctx, env, i) }},
+			{&warms, func() (func(), error) { return warm.startMeasured(ctx, env, i) }},
+		} {
+			took, err := warm.timed(way.start)
 			if err != nil {
 				return Figures{}, err
 			}
-			way.r.awaitWarm(ctx)
-			took, err = timed(func() (func(), error) { return way.r.startMeasured(ctx, env, i) })
 			*way.list = append(*way.list, took)
-		}
-		if err != nil {
-			return Figures{}, err
 		}
 	}
 	return Figures{Bare: median(bare), Cold: median(colds), Warm: median(warms)}, nil
 }
 
-// timed takes the time of the start alone; what it gives is waited for outside of it.
-func timed(start func() (wait func(), err error)) (time.Duration, error) {
+// timed takes the time of the start alone, out of rest: the spare has become warm, and the processor is as cold for
+// each of the three ways. What the start gives is waited for outside of the time.
+func (r *Reaper) timed(start func() (wait func(), err error)) (time.Duration, error) {
+	const rest = 60 * time.Millisecond
+	for r.Warm() == 0 {
+		<-time.After(time.Millisecond)
+	}
+	<-time.After(rest)
 	begin := time.Now()
 	wait, err := start()
 	took := time.Since(begin)
@@ -84,18 +88,6 @@ func (r *Reaper) startMeasured(ctx context.Context, env []string, i int) (func()
 		return nil, err
 	}
 	return func() { p.Record() }, nil
-}
-
-// awaitWarm waits until the spare has had the time to become warm, which nothing tells.
-func (r *Reaper) awaitWarm(ctx context.Context) {
-	const warmUp = 100 * time.Millisecond
-	if r.spares == 0 {
-		return
-	}
-	for r.Warm() < r.spares && ctx.Err() == nil {
-		<-time.After(time.Millisecond)
-	}
-	<-time.After(warmUp)
 }
 
 func median(list []time.Duration) time.Duration {
