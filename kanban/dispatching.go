@@ -14,19 +14,34 @@ type Survey struct {
 	Promotable bool        // Promote would find something
 }
 
+// selectOccupied says which of the lists below can hold anything, from the status index alone. Most boards are finished
+// work, and for them it is the only statement.
+const selectOccupied = `SELECT EXISTS (SELECT 1 FROM tasks WHERE status = 'running'),
+    EXISTS (SELECT 1 FROM tasks WHERE status = 'ready') OR EXISTS (SELECT 1 FROM tasks WHERE status = 'review'), EXISTS (SELECT 1 FROM tasks WHERE status = 'todo')`
+
 // Survey reads it.
 func (b *Board) Survey(ctx context.Context) (Survey, error) {
 	var s Survey
 	err := b.read(ctx, func(c *sqlite.Conn) (err error) {
 		s = Survey{}
-		if s.Running, err = collect(c, scanRunning, selectRunning); err != nil {
+		var running, ready, todo bool
+		if _, err = c.Row(selectOccupied, nil, &running, &ready, &todo); err != nil {
 			return err
 		}
-		var id string
-		if s.Promotable, err = c.Row(selectPromotable, nil, &id); err != nil {
-			return err
+		if running {
+			if s.Running, err = collect(c, scanRunning, selectRunning); err != nil {
+				return err
+			}
 		}
-		s.Ready, err = candidates(c)
+		if todo {
+			var id string
+			if s.Promotable, err = c.Row(selectPromotable, nil, &id); err != nil {
+				return err
+			}
+		}
+		if ready {
+			s.Ready, err = candidates(c)
+		}
 		return err
 	})
 	return s, err
