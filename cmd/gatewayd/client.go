@@ -136,7 +136,7 @@ func (cl *client) unreachable(err error) error {
 	}
 	what := "does not answer as a gatewayd does"
 	if errors.Is(err, context.DeadlineExceeded) {
-		what = fmt.Sprintf("gave no answer within %v", callBound)
+		what, err = fmt.Sprintf("gave no answer within %v", callBound), unsaid{err}
 	}
 	return &problem.Error{Kind: problem.Unavailable, Thing: thing, What: what, Remedy: "look at its log, or name its address with --addr", Err: bare(err)}
 }

@@ -253,7 +253,7 @@ func (d *daemon) chooseModel(ctx context.Context) error {
 	if name == "" {
 		name = "not named" // the server is asked at the first turn
 	}
-	d.decide("model", name, how)
+	d.decide("model", name, strings.TrimPrefix(how, name+": "))
 	return nil
 }
 
