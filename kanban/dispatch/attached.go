@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"gatewayd/kanban"
@@ -22,7 +23,6 @@ type attached struct {
 	started time.Time
 	limit   time.Duration
 	print   string // the worker's fingerprint as the row has it
-	logPath string
 	workdir string // the board's, at the claim
 
 	proc  worker.Running // nil while it is being started
@@ -96,7 +96,7 @@ func (d *Dispatcher) adopt(ctx context.Context, b *board, w *attached, p *pass, 
 		b.log.Warn("worker cannot be adopted", "task", w.task, "run", w.run, "error", err)
 		return false
 	}
-	d.fit(b, w)
+	d.fit(w)
 	w.proc = proc
 	d.workers[w.id] = w
 	d.follow(w)
@@ -114,8 +114,7 @@ func (d *Dispatcher) adopt(ctx context.Context, b *board, w *attached, p *pass, 
 }
 
 // fit completes what only the lane knows. A lane that is gone from the configuration ends by the stricter rule.
-func (d *Dispatcher) fit(b *board, w *attached) {
-	w.logPath = d.o.Root.LogPath(b.slug, w.task)
+func (d *Dispatcher) fit(w *attached) {
 	lane, ok := d.o.Lanes.Lookup(w.lane)
 	if !ok {
 		return
@@ -159,7 +158,7 @@ func (d *Dispatcher) verdict(w *attached) Verdict {
 		exit.Kind = worker.HostEnded
 	}
 	if exit.Kind == worker.Lost {
-		if code, ok := worker.TrailerCode(worker.LogTail(w.logPath)); ok {
+		if code, ok := worker.TrailerCode(w.proc.Output()); ok {
 			exit.Kind, exit.Code = worker.Exited, code
 		}
 	}
@@ -169,16 +168,23 @@ func (d *Dispatcher) verdict(w *attached) Verdict {
 	}
 	v := Classify(exit, w.ending, w.cause, limit)
 	if v.Outcome == kanban.OutcomeCrashed {
-		v.Error = withOutput(v.Error, worker.LastOutput(worker.LogTail(w.logPath)))
+		v.Error = withOutput(v.Error, worker.LastOutput(w.proc.Output()))
 	}
 	return v
 }
 
 const maxError = 500
 
+// withOutput adds a worker's last words, in one line: they stand in lists, in logs and beside other texts.
 func withOutput(text, output string) string {
-	if output != "" {
-		text += ": " + output
+	var lines []string
+	for line := range strings.Lines(output) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	if len(lines) > 0 {
+		text += ": " + strings.Join(lines, " | ")
 	}
 	if r := []rune(text); len(r) > maxError {
 		text = string(r[:maxError])

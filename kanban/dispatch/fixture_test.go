@@ -70,7 +70,7 @@ func settings() config.Kanban {
 	c := config.Default().Kanban
 	c.Lanes = map[string]config.Lane{
 		"ok":    {Argv: []string{"sh", "-c", "echo working; echo all good"}},
-		"fail":  {Argv: []string{"sh", "-c", "echo broken >&2; exit 3"}},
+		"fail":  {Argv: []string{"sh", "-c", "echo broken >&2; echo twice over; exit 3"}},
 		"sleep": {Argv: []string{"sleep", "600"}, KillGrace: 200 * time.Millisecond},
 		"limit": {Argv: []string{"sh", "-c", "exit 75"}},
 		"gone":  {Argv: []string{"sh", "-c", "exit 78"}},

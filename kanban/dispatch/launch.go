@@ -67,7 +67,7 @@ func (d *Dispatcher) begin(ctx context.Context, w *attached, claim kanban.Claim,
 	}
 	job := worker.Job{
 		Board: string(b.slug), DB: b.path, Root: d.o.Root.Dir(), Home: d.o.Home, Exe: d.o.Exe, WorkspacesRoot: root, RunsDir: d.o.RunsDir,
-		LogPath: w.logPath, LogMax: d.o.Config.LogMaxBytes, Card: cardOf(t), Run: int64(w.run), RunStarted: claim.Run.StartedAt,
+		LogPath: d.o.Root.LogPath(b.slug, t.ID), LogMax: d.o.Config.LogMaxBytes, Card: cardOf(t), Run: int64(w.run), RunStarted: claim.Run.StartedAt,
 		Lock: d.lock, Lane: lane, Workspace: made.Path, MaxRuntime: w.limit,
 	}
 	if claim.Run.Profile == "" {
@@ -129,7 +129,7 @@ func cardOf(t kanban.Task) worker.Card {
 // complete finishes a card whose command ended well. done is false when the board refuses it for a reason of the
 // card's own, which a person must see.
 func (d *Dispatcher) complete(ctx context.Context, b *board, w *attached, p *pass) (refused string, err error) {
-	summary := worker.Summary(worker.LogTail(w.logPath))
+	summary := worker.Summary(w.proc.Output())
 	if summary == "" {
 		summary = fmt.Sprintf("exited with code 0 after %s", w.exit.Ran.Round(time.Millisecond))
 	}

@@ -49,7 +49,7 @@ func TestACardThatCrashesTwiceIsBlocked(t *testing.T) {
 	}
 	task, err := b.Task(context.Background(), id)
 	must(t, err)
-	if !strings.Contains(task.LastFailureError, "exited with code 3: broken") {
+	if !strings.HasSuffix(task.LastFailureError, "exited with code 3: broken | twice over") {
 		t.Errorf("the card says %q", task.LastFailureError)
 	}
 	why, err := d.Why(context.Background(), kanban.DefaultSlug, id)

@@ -193,7 +193,7 @@ func (d *Dispatcher) start(ctx, life context.Context, b *board, c Candidate, lan
 	}
 	w := &attached{
 		id: worker.KeeperID(b.path, int64(claim.Run.ID), claim.Run.StartedAt), board: b.slug, task: c.Task, run: claim.Run.ID, lane: lane.Name,
-		ending: lane.Ending, grace: lane.KillGrace, started: time.Unix(claim.Run.StartedAt, 0), logPath: d.o.Root.LogPath(b.slug, c.Task),
+		ending: lane.Ending, grace: lane.KillGrace, started: time.Unix(claim.Run.StartedAt, 0),
 		limit: runtimeLimit(claim, lane), workdir: b.workdir,
 	}
 	d.workers[w.id] = w

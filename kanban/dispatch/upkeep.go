@@ -152,7 +152,7 @@ func (d *Dispatcher) byTrailer(b *board, o Open, v Verdict) Verdict {
 	if v.Exit != "unknown" {
 		return v
 	}
-	tail := worker.LogTail(d.o.Root.LogPath(b.slug, o.Task))
+	tail := worker.LogTail(d.o.Root.LogPath(b.slug, o.Task), o.Started)
 	if code, ok := worker.TrailerCode(tail); ok {
 		v = byCode(o.PID, code, worker.ByWorker)
 	}

@@ -73,7 +73,7 @@ func (j Job) layout() layout {
 	return layout{dir: dir, prompt: filepath.Join(dir, "card.md")}
 }
 
-// writeFiles makes the run's directory (0700) and the file with the card's words (0600).
+// writeFiles makes the run's directory (0700), the file with the card's words (0600), and the note where its output begins.
 func (j Job) writeFiles() (layout, error) {
 	l := j.layout()
 	if err := os.MkdirAll(l.dir, 0o700); err != nil {
@@ -82,7 +82,7 @@ func (j Job) writeFiles() (layout, error) {
 	if err := os.WriteFile(l.prompt, []byte(j.prompt()), 0o600); err != nil {
 		return l, fmt.Errorf("write card for the worker: %w", err)
 	}
-	return l, nil
+	return l, outputAt(j.LogPath).save(l.dir)
 }
 
 // prompt is the card's text and, for workers that end their card themselves, how they do it.

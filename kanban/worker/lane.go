@@ -106,7 +106,9 @@ func (l *Lanes) Lookup(assignee string) (Lane, bool) {
 func (l *Lanes) Names() []string { return slices.Sorted(maps.Keys(l.byName)) }
 
 // Nearest suggests the lane that was probably meant, or "".
-func (l *Lanes) Nearest(assignee string) string { return config.Nearest(canonical(assignee), l.Names()) }
+func (l *Lanes) Nearest(assignee string) string {
+	return config.Nearest(canonical(assignee), l.Names())
+}
 
 // PresetNames are all presets, sorted.
 func PresetNames() []string { return slices.Sorted(maps.Keys(presets())) }

@@ -27,6 +27,8 @@ type Running interface {
 	Fingerprint() string // of that process, in the board's words
 	Done() <-chan struct{}
 	Exit() Exit // after Done
+	// Output is the end of what this run, and no earlier one of its card, wrote.
+	Output() string
 	// Stop asks for the end of the whole tree: TERM, grace, KILL until nothing is left. It does not wait.
 	Stop(grace time.Duration)
 	Alive() bool

@@ -39,7 +39,7 @@ func (l *Local) Launch(ctx context.Context, job Job) (Running, error) {
 		_ = l.Forget(filepath.Base(layout.dir))
 		return nil, &LaunchError{Fault: faultOf(err), Err: err}
 	}
-	return running{process}, nil
+	return l.running(process), nil
 }
 
 func (l *Local) spec(job Job, layout layout, argv []string) reaper.Spec {
@@ -62,8 +62,12 @@ func (l *Local) Adopt(id string) (Running, error) {
 	if err != nil {
 		return nil, fmt.Errorf("adopt worker: %w", err)
 	}
-	return running{process}, nil
+	return l.running(process), nil
 }
+
+func (l *Local) running(p *reaper.Process) running { return running{p, outputIn(l.runDir(p.ID()))} }
+
+func (l *Local) runDir(id string) string { return filepath.Join(l.RunsDir, id) }
 
 // Forget removes the run's directory and the keeper's record.
 func (l *Local) Forget(id string) error {
@@ -92,11 +96,15 @@ func faultOf(err error) Fault {
 }
 
 // running is a keeper's process in the dispatcher's words.
-type running struct{ *reaper.Process }
+type running struct {
+	*reaper.Process
+	output output
+}
 
 func (r running) PID() int                 { return r.Child().PID }
 func (r running) Fingerprint() string      { return procfs.Fingerprint(r.Child().PID) }
 func (r running) Stop(grace time.Duration) { r.Process.Stop(grace) }
+func (r running) Output() string           { return r.output.tail() }
 func (r running) Exit() Exit               { return exitOf(r.Record()) }
 
 func exitOf(rec reaper.Record) Exit {

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"io"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -26,19 +25,10 @@ const (
 	lastOutput = 400
 )
 
-// LogTail reads the end of a worker's log; a log that cannot be read is empty.
-func LogTail(path string) string {
-	f, err := os.Open(path)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err == nil && info.Size() > tailBytes {
-		if _, err := f.Seek(-tailBytes, io.SeekEnd); err != nil {
-			return ""
-		}
-	}
-	data, _ := io.ReadAll(io.LimitReader(f, tailBytes))
+// readTail reads the end of a log from an offset on.
+func readTail(log io.ReaderAt, from, size int64) string {
+	from = max(from, size-tailBytes)
+	data, _ := io.ReadAll(io.NewSectionReader(log, from, size-from))
 	return strings.ToValidUTF8(string(data), "\uFFFD")
 }
 

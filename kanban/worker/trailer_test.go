@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 )
 
@@ -27,7 +28,7 @@ func TestLastOutputIsShortAndWhole(t *testing.T) {
 	if err := os.WriteFile(path, []byte(strings.Repeat("ü", 5000)+"\nlast line\n[kanban-worker-exit] rc=1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	tail := LogTail(path)
+	tail := LogTail(path, time.Time{})
 	got := LastOutput(tail)
 	if len(got) > 400 || !utf8.ValidString(got) || !strings.HasSuffix(got, "last line") {
 		t.Errorf("%d bytes: %q", len(got), got)
@@ -35,7 +36,10 @@ func TestLastOutputIsShortAndWhole(t *testing.T) {
 	if s := Summary(tail); s != "last line" {
 		t.Errorf("summary %q", s)
 	}
-	if LogTail(filepath.Join(t.TempDir(), "none")) != "" {
+	if LogTail(filepath.Join(t.TempDir(), "none"), time.Time{}) != "" {
 		t.Error("a missing log is not empty")
+	}
+	if got := LogTail(path, time.Now().Add(time.Hour)); got != "" {
+		t.Errorf("a log that was last written before the run has its words: %.40q", got)
 	}
 }
