@@ -183,7 +183,7 @@ func (g *Gateway) Interrupt(session string, cause error) bool {
 func (g *Gateway) Status() Status {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	s := Status{Draining: g.draining, Conversations: len(g.conversations), Turns: g.turns, Failed: g.failed, Interrupted: g.interrupted}
+	s := Status{Draining: g.draining, Conversations: len(g.conversations), Running: []RunningTurn{}, Turns: g.turns, Failed: g.failed, Interrupted: g.interrupted}
 	for _, c := range g.conversations {
 		s.Queued += len(c.box)
 		if c.turn != nil {

@@ -87,13 +87,13 @@ type Recovered struct {
 
 // Status is a picture of the moment.
 type Status struct {
-	Draining      bool
-	Conversations int // goroutines alive
-	Queued        int // messages that wait for their turn
-	Running       []RunningTurn
-	Turns         int64 // ended since the start
-	Failed        int64
-	Interrupted   int64
+	Draining      bool          `json:"draining"`
+	Conversations int           `json:"conversations"` // goroutines alive
+	Queued        int           `json:"queued"`        // messages that wait for their turn
+	Running       []RunningTurn `json:"running"`
+	Turns         int64         `json:"turns"` // ended since the start
+	Failed        int64         `json:"failed"`
+	Interrupted   int64         `json:"interrupted"`
 }
 
 // RunningTurn is a turn in progress.
