@@ -17,7 +17,7 @@ type Options struct {
 	Create   bool                 // make the file if it is missing or empty; otherwise that is a NotFound problem
 	Journal  sqlite.JournalConfig // how the journal mode is decided; the zero value is the usual rule
 	Patience time.Duration        // how long a write waits for another process; 0 = DefaultPatience
-	Log      *slog.Logger         // nil = slog.Default
+	Log      *slog.Logger         // nil = nothing is logged
 }
 
 const (
@@ -45,7 +45,7 @@ type Board struct {
 // initLockWait, for another process that does it.
 func Open(ctx context.Context, opts Options) (*Board, error) {
 	if opts.Log == nil {
-		opts.Log = slog.Default()
+		opts.Log = slog.New(slog.DiscardHandler)
 	}
 	if opts.Patience == 0 {
 		opts.Patience = DefaultPatience
@@ -64,35 +64,34 @@ func Open(ctx context.Context, opts Options) (*Board, error) {
 		init.acquire(ctx)
 	}
 	var err error
-	b.file, err = sqlite.Open(ctx, b.fileOptions(ctx, opts, &init))
+	b.file, err = sqlite.Open(ctx, b.fileOptions(opts, &init))
 	if err != nil {
 		return nil, b.explain(err)
 	}
 	return b, nil
 }
 
-func (b *Board) fileOptions(ctx context.Context, opts Options, init *initLock) sqlite.Options {
+func (b *Board) fileOptions(opts Options, init *initLock) sqlite.Options {
 	return sqlite.Options{
 		Path: opts.Path, Label: "board " + string(opts.Slug), Create: opts.Create, Journal: opts.Journal,
 		AutoCheckpoint: autoCheckpoint, SecureDelete: true, CellSizeCheck: true, JournalSizeLimit: journalSizeLimit,
 		Patience: opts.Patience, TornCheck: true, Log: opts.Log,
-		Stale:   func(c *sqlite.Conn) (bool, error) { return b.stale(ctx, c, opts.Create, init) },
+		Stale:   func(c *sqlite.Conn) (bool, error) { return b.stale(c, opts.Create) },
+		Prepare: init.acquire, // only where there is work does the process queue up with Hermes' own first openers
 		Migrate: migrate,
 	}
 }
 
-// stale asks whether the schema needs work; only then does the process queue up with Hermes' own first openers.
-func (b *Board) stale(ctx context.Context, c *sqlite.Conn, create bool, init *initLock) (bool, error) {
+// stale asks whether the schema needs work, and refuses what is no board.
+func (b *Board) stale(c *sqlite.Conn, create bool) (bool, error) {
 	l, stale, err := schemaStale(c)
 	switch {
 	case err != nil:
 		return false, err
-	case l.foreign:
-		return false, foreignBoard(b.slug, b.path)
+	case l.foreign() != "":
+		return false, foreignBoard(b.slug, b.path, l.foreign())
 	case l.empty() && !create:
 		return false, emptyBoard(b.slug, b.path)
-	case stale:
-		init.acquire(ctx)
 	}
 	return stale, nil
 }

@@ -38,19 +38,29 @@ func createHint(slug Slug) string {
 
 func missingBoard(slug Slug, path string) error {
 	what := "does not exist"
+	if to, err := os.Readlink(path); err == nil && isMissing(path) {
+		return noBoard(slug, path, "is a symbolic link to "+to+", which does not exist", "put the file back where it points, or remove the link")
+	}
 	if _, err := os.Lstat(path); err == nil {
 		what = "is an empty file"
 	}
-	return emptyAs(slug, path, what)
+	return noBoard(slug, path, what, createHint(slug))
 }
 
-// emptyBoard: SQLite may call it a database, but nobody has made a board of it yet.
-func emptyBoard(slug Slug, path string) error { return emptyAs(slug, path, "has no tables yet") }
+func isMissing(path string) bool {
+	_, err := os.Stat(path)
+	return os.IsNotExist(err)
+}
 
-func emptyAs(slug Slug, path, what string) error {
+// emptyBoard: SQLite calls it a database, but nobody has made a board of it. Only a file without a byte counts as new.
+func emptyBoard(slug Slug, path string) error {
+	return noBoard(slug, path, "has no tables", "move it away with its -wal and -shm, then "+createHint(slug))
+}
+
+func noBoard(slug Slug, path, what, remedy string) error {
 	return &problem.Error{
 		Kind: problem.NotFound, Thing: boardThing(slug, path), What: what, Fate: "nothing was created",
-		Remedy: createHint(slug), Err: mark{ErrNotFound},
+		Remedy: remedy, Err: mark{ErrNotFound},
 	}
 }
 
@@ -61,9 +71,9 @@ func existingBoard(info Info) error {
 	}
 }
 
-func foreignBoard(slug Slug, path string) error {
+func foreignBoard(slug Slug, path, why string) error {
 	return &problem.Error{
-		Kind: problem.Damaged, Thing: boardThing(slug, path), What: errForeign.Error(), Fate: "it was left as it is",
+		Kind: problem.Damaged, Thing: boardThing(slug, path), What: errForeign.Error() + ": " + why, Fate: "it was left as it is",
 		Remedy: "move it away, or name the right file", Err: mark{errForeign},
 	}
 }

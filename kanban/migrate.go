@@ -13,11 +13,11 @@ import (
 type layout struct {
 	types   map[string]map[string]string
 	indexes map[string]bool
-	foreign bool // there are tables, and none of them is ours
 }
 
 const (
-	selectColumns = `SELECT s.name, c.name, c.type FROM sqlite_schema s JOIN pragma_table_info(s.name) c WHERE s.type = 'table'`
+	selectColumns = `SELECT s.name, c.name, c.type FROM sqlite_schema s JOIN pragma_table_info(s.name) c
+WHERE s.type = 'table' AND s.sql NOT LIKE 'CREATE VIRTUAL%'` // those need modules that we do not have
 	selectIndexes = `SELECT name FROM sqlite_schema WHERE type = 'index'`
 	selectLostRun = `SELECT 1 FROM tasks WHERE status = 'running' AND current_run_id IS NULL LIMIT 1`
 )
@@ -40,8 +40,26 @@ func readLayout(c *sqlite.Conn) (layout, error) {
 		}
 		l.indexes[row.Text(0)] = true
 	}
-	l.foreign = len(l.types) > 0 && l.types["tasks"] == nil
 	return l, nil
+}
+
+// foreign says why the file cannot be a board of any vintage, or nothing. What an ALTER cannot add must be there: a
+// migration that began would fail, after the file was changed.
+func (l layout) foreign() string {
+	if !l.empty() && l.types[tasksTable.name] == nil {
+		return "it has tables, but none called " + tasksTable.name
+	}
+	for _, t := range schemaTables() {
+		for _, c := range t.columns {
+			if l.types[t.name] != nil && !c.addable() && !l.has(t.name, c.name) {
+				return "its table " + t.name + " has no column " + c.name
+			}
+		}
+	}
+	if id := l.types[tasksTable.name]["id"]; !l.empty() && !strings.EqualFold(id, "TEXT") {
+		return "the ids of its tasks are of type " + quote(id)
+	}
+	return ""
 }
 
 func (l layout) empty() bool { return len(l.types) == 0 }
@@ -79,7 +97,7 @@ func (l layout) current() bool {
 // schemaStale reads whether the file needs migrate. A board that is current costs three reads and no write.
 func schemaStale(c *sqlite.Conn) (layout, bool, error) {
 	l, err := readLayout(c)
-	if err != nil || l.foreign || !l.current() {
+	if err != nil || l.foreign() != "" || !l.current() {
 		return l, true, err
 	}
 	var one int64
@@ -98,8 +116,8 @@ func migrate(tx *sqlite.Tx) error {
 	if err != nil {
 		return err
 	}
-	if l.foreign {
-		return errForeign
+	if why := l.foreign(); why != "" {
+		return fmt.Errorf("%w: %s", errForeign, why)
 	}
 	for _, step := range []func(*sqlite.Tx, layout) error{
 		createTables, addColumns, renameColumns, wakeOldSubscriptions, rebuildDrifted, createIndexes, adoptLostRuns, renameEvents,
@@ -111,7 +129,7 @@ func migrate(tx *sqlite.Tx) error {
 	return nil
 }
 
-var errForeign = errors.New("is a database of something else: it has tables, but none called tasks")
+var errForeign = errors.New("is a database of something else")
 
 func apply(tx *sqlite.Tx, sql string, args ...any) error {
 	if _, err := tx.Exec(sql, args...); err != nil {

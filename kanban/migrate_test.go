@@ -277,16 +277,3 @@ func TestMissingAndEmptyFilesAreNotCreated(t *testing.T) {
 		openBoard(t, Options{Path: path, Create: true}).make(t, NewTask{})
 	}
 }
-
-func TestForeignDatabaseIsRefused(t *testing.T) {
-	path := writeVintage(t, `CREATE TABLE notes (text); INSERT INTO notes VALUES ('mine')`)
-	before := fileBytes(t, path)
-	for _, create := range []bool{false, true} {
-		if _, err := Open(t.Context(), Options{Path: path, Create: create}); !errors.Is(err, errForeign) || !problem.Is(err, problem.Damaged) {
-			t.Errorf("create %v: %v", create, err)
-		}
-	}
-	if fileBytes(t, path) != before {
-		t.Error("a foreign database was written to")
-	}
-}

@@ -13,6 +13,11 @@ type column struct {
 	late       bool // even a fresh file gets it by ALTER, so it comes last
 }
 
+// addable: SQLite adds no key and nothing that may not be NULL and has no default.
+func (c column) addable() bool {
+	return !strings.Contains(c.decl, "PRIMARY KEY") && (!strings.Contains(c.decl, "NOT NULL") || strings.Contains(c.decl, "DEFAULT"))
+}
+
 type table struct {
 	name    string
 	columns []column

@@ -79,6 +79,11 @@ func TestFilesThatAreNotOursAreLeftAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, problem.Damaged, ErrForeignFile, "database of another program"},
+		"foreign in rollback mode": {func(t *testing.T, path string) {
+			if err := bare(t, path).Exec(`PRAGMA journal_mode = DELETE; CREATE TABLE songs(id); INSERT INTO songs VALUES(1)`); err != nil {
+				t.Fatal(err)
+			}
+		}, problem.Damaged, ErrForeignFile, "database of another program"},
 		"truncated": {func(t *testing.T, path string) {
 			s, _ := openStore(t, path)
 			say(t, s, conversation(t, s), strings.Repeat("x", 100000))

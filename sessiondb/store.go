@@ -13,7 +13,7 @@ type Options struct {
 	Path     string
 	Existing bool // a missing file is a NotFound problem instead of a new store
 	Journal  sqlite.JournalConfig
-	Log      *slog.Logger // nil: slog.Default()
+	Log      *slog.Logger // nil: nothing is logged
 }
 
 // Store is one open state.db.
@@ -31,7 +31,7 @@ type Store struct {
 // are; on a current file it writes nothing. Errors are *problem.Error.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Log == nil {
-		o.Log = slog.Default()
+		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Store{log: o.Log, once: onceLog{log: o.Log}}
 	s.work.init()

@@ -40,8 +40,11 @@ type Options struct {
 	// Patience of writes that name none; 0 is Ordinary, negative tries once.
 	Patience time.Duration
 
-	Stale   func(*Conn) (bool, error) // does the schema need work? reads only
-	Migrate func(*Tx) error           // brings it up to date, in one immediate transaction
+	// Stale asks whether the schema needs work, by reads alone and in one read transaction. It refuses a file that is
+	// not ours with an error; until it has answered, nothing of the file is changed. It may be asked several times.
+	Stale   func(*Conn) (bool, error)
+	Prepare func(context.Context) // once Stale said yes, before the work and outside of any transaction: may wait
+	Migrate func(*Tx) error       // brings the schema up to date, in one immediate transaction
 
 	// TornCheck compares the file's length with its header after each commit.
 	TornCheck bool

@@ -56,6 +56,10 @@ func (f *File) preflight(ctx context.Context) error {
 	info, err := os.Stat(f.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		if to, err := os.Readlink(f.path); err == nil {
+			return f.refuse(Missing, problem.NotFound, "is a symbolic link to "+to+", which does not exist",
+				"put the file back where it points, or remove the link", fs.ErrNotExist)
+		}
 		return f.preflightMissing(walErr == nil)
 	case err != nil:
 		return f.refuse(ReadOnly, problem.Denied, "cannot be looked at", "check the permissions of its directory", err)
@@ -162,7 +166,10 @@ func (f *File) preflightHeader(ctx context.Context) error {
 			"move it away, or put the right file back", nil)
 	}
 	if head[headerWriteVer] == 2 && f.sidecarMissing() {
-		return f.refuseRetired(ctx, nil)
+		if err := f.refuseRetired(ctx, nil); err != nil {
+			return err
+		}
+		return f.lookFirst(ctx)
 	}
 	return nil
 }

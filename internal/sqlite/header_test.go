@@ -67,6 +67,7 @@ func TestWhatIsNotADatabaseIsRefusedAndLeftAlone(t *testing.T) {
 			put(good)(t, p+".corrupt.0123456789abcdef.bak")
 		}, Corrupt, "once was not"},
 		{"gone with a -wal left", func(t *testing.T, p string) { put(good)(t, p+"-wal") }, Corrupt, "is gone, but its -wal"},
+		{"a link to nothing", func(t *testing.T, p string) { os.Symlink("elsewhere.db", p) }, Missing, "is a symbolic link to elsewhere.db, which"},
 		{"a link to itself", func(t *testing.T, p string) { os.Symlink(p, p) }, Other, "cannot be reached"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

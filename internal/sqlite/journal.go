@@ -50,6 +50,7 @@ type decider struct {
 	disk   disk
 	config JournalConfig
 	log    *slog.Logger
+	admit  func() error // refuses a file that is not ours, by reading it
 }
 
 // decide finds or sets the journal mode. Its rules, in order: an I/O error is raised, never answered by leaving
@@ -108,6 +109,9 @@ func (d *decider) keepWAL() Journal {
 
 // choose is for a database in rollback mode or a new one.
 func (d *decider) choose() (Journal, error) {
+	if err := d.admit(); err != nil {
+		return Journal{}, err
+	}
 	if d.config.Mode == "delete" {
 		return d.rollback("configured")
 	}

@@ -163,7 +163,7 @@ func TestJournalDecision(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var log lockedBuilder
-			d := decider{disk: &tc.disk, config: tc.config, log: textLog(&log)}
+			d := decider{disk: &tc.disk, config: tc.config, log: textLog(&log), admit: func() error { return nil }}
 			got, err := d.decide()
 			if (err != nil) != (tc.class != "") || (err != nil && ClassOf(err) != tc.class) {
 				t.Fatalf("got %+v, error %v of class %s, want class %q", got, err, ClassOf(err), tc.class)

@@ -100,7 +100,10 @@ func (f *File) tryOpen(ctx context.Context) (*Conn, error) {
 // begin turns a dialled connection into the writer of this File.
 func (f *File) begin(ctx context.Context, c *Conn) error {
 	view := f.opts.seams.disk(liveDisk{ctx, c, f})
-	d := decider{disk: view, config: f.opts.Journal, log: f.log.With("path", f.path)}
+	d := decider{
+		disk: view, config: f.opts.Journal, log: f.log.With("path", f.path),
+		admit: func() error { _, err := f.ask(ctx, c); return err },
+	}
 	journal, err := d.decide()
 	if err != nil {
 		return err
@@ -122,7 +125,14 @@ func (f *File) begin(ctx context.Context, c *Conn) error {
 	if err := f.checkIdentity(); err != nil {
 		return err
 	}
+	stale, err := f.ask(ctx, c)
+	if err != nil {
+		return err
+	}
 	f.alignModes()
+	if !stale || f.opts.Migrate == nil {
+		return nil
+	}
 	return f.migrate(c)
 }
 
@@ -136,27 +146,35 @@ func (f *File) readable(c *Conn) bool {
 	return err == nil && head[headerWriteVer] == 2 && head[headerReadVer] == 2
 }
 
-// migrate asks whether the schema needs work and does it in one immediate transaction, asking again inside:
-// another process may have been faster.
-func (f *File) migrate(c *Conn) error {
+// ask puts Options.Stale's question, which may refuse the file. It comes before the first thing that changes
+// anything: the switch to WAL once changed databases of other programs that were refused a moment later.
+func (f *File) ask(ctx context.Context, c *Conn) (stale bool, err error) {
 	if f.opts.Stale == nil {
-		return nil
+		return false, nil
 	}
-	var stale bool
-	err := c.inRead(context.Background(), func(c *Conn) (err error) {
+	err = c.inRead(ctx, func(c *Conn) (err error) {
 		stale, err = f.opts.Stale(c)
 		return err
 	})
+	if _, said := errors.AsType[*problem.Error](err); said {
+		return false, err // in full already
+	}
 	if err != nil {
-		return fmt.Errorf("check schema: %w", err)
+		return false, fmt.Errorf("check schema: %w", err)
 	}
-	if !stale || f.opts.Migrate == nil {
-		return nil
+	if stale && f.opts.Prepare != nil {
+		f.opts.Prepare(ctx)
 	}
+	return stale, nil
+}
+
+// migrate does the schema work in one immediate transaction. It asks again inside: another process may have been
+// faster.
+func (f *File) migrate(c *Conn) error {
 	if err := c.control(sqlBegin); err != nil {
 		return fmt.Errorf("migrate schema: %w", err)
 	}
-	err = f.migrateInside(c)
+	err := f.migrateInside(c)
 	if err == nil {
 		f.writer.wrote = true
 		err = c.control(sqlCommit)
