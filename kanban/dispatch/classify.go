@@ -8,8 +8,8 @@ import (
 	"gatewayd/kanban/worker"
 )
 
-// Exit codes with a meaning (sysexits.h): a worker that met a rate limit says 75, one whose provider will not
-// have it at all says 78.
+// Exit codes with a meaning (sysexits.h): a worker that met a rate limit says 75; one that no repetition can help, because
+// its configuration or its provider will not have it, says 78.
 const (
 	exitTempFail = 75
 	exitConfig   = 78
@@ -78,7 +78,7 @@ func byCode(pid, code int, ending worker.Ending) Verdict {
 			Error: fmt.Sprintf("pid %d exited with code 75: rate limit", pid),
 		}
 	case code == exitConfig:
-		v := crashed("terminal_provider", fmt.Sprintf("pid %d exited with code 78: its provider will not serve it", pid))
+		v := crashed("terminal_provider", fmt.Sprintf("pid %d exited with code 78: it says that its configuration is wrong", pid))
 		v.Code, v.TripNow, v.Sticky = code, true, true
 		return v
 	}

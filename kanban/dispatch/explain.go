@@ -163,7 +163,10 @@ func blockText(f CardFacts) string {
 	if f.Card.BlockKind != "" {
 		text = f.Card.BlockKind + ": " + text
 	}
-	if n := f.Card.ConsecutiveFailures; n > 0 {
+	switch n := f.Card.ConsecutiveFailures; {
+	case n == 1:
+		text += " (1 failure)"
+	case n > 1:
 		text = fmt.Sprintf("%s (%d failures in a row)", text, n)
 	}
 	return text

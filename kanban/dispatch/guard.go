@@ -74,8 +74,12 @@ func guardRateLimit(h History, l Limits, now time.Time) Guarded {
 	if l.Cooldown <= 0 || !now.Before(until) {
 		return Guarded{}
 	}
+	detail := "the last run met a rate limit"
+	if len(streak) > 1 {
+		detail = fmt.Sprintf("the last %d runs met a rate limit", len(streak))
+	}
 	return Guarded{Hold: &Hold{
-		Reason: RateLimitCooldown, Detail: fmt.Sprintf("run %d in a row met a rate limit", len(streak)),
+		Reason: RateLimitCooldown, Detail: detail,
 		Since: when(last), Until: &until, Remedy: "wait, or set kanban.rate_limit_cooldown",
 	}}
 }

@@ -36,6 +36,9 @@ func TestACommandsCleanExitCompletesItsCard(t *testing.T) {
 	if _, err := os.Stat(h.root.WorkspaceDir(kanban.DefaultSlug, id)); !os.IsNotExist(err) {
 		t.Errorf("the scratch workspace is still there: %v", err)
 	}
+	if n := h.log.count("level=DEBUG msg=\"workspace removed\""); n != 1 {
+		t.Errorf("%d of its removal's lines are for those who look closely", n)
+	}
 }
 
 func TestACardThatCrashesTwiceIsBlocked(t *testing.T) {
@@ -88,6 +91,11 @@ func TestExit78BlocksAtOnceAndSticks(t *testing.T) {
 	r := tickUntil(t, d, "the block", isStatus(t, b, id, kanban.StatusBlocked))
 	if len(r.Spawned) != 1 {
 		t.Errorf("%d runs", len(r.Spawned))
+	}
+	task, err := b.Task(context.Background(), id)
+	must(t, err)
+	if !strings.HasSuffix(task.LastFailureError, "exited with code 78: it says that its configuration is wrong") {
+		t.Errorf("a command's card says %q", task.LastFailureError)
 	}
 	list, err := b.TaskEvents(context.Background(), id)
 	must(t, err)

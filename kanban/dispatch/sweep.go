@@ -81,5 +81,5 @@ func (d *Dispatcher) discard(b *board, root, task string) {
 		b.log.Warn("workspace stays", "task", task, "path", path, "error", err)
 		return
 	}
-	b.log.Info("workspace removed", "task", task, "path", path)
+	b.log.Debug("workspace removed", "task", task, "path", path)
 }

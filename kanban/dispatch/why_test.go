@@ -117,6 +117,15 @@ func TestExplainWorksWithoutADaemon(t *testing.T) {
 	}
 }
 
+func TestABlockedCardCountsItsFailures(t *testing.T) {
+	for failures, want := range map[int64]string{0: "no luck", 1: "no luck (1 failure)", 2: "no luck (2 failures in a row)"} {
+		f := CardFacts{Card: kanban.Task{LastFailureError: "no luck", ConsecutiveFailures: failures}}
+		if got := blockText(f); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func TestADefaultAssigneeIsWrittenToTheCard(t *testing.T) {
 	h := newHouse(t)
 	h.config.DefaultAssignee = "ok"
