@@ -22,9 +22,9 @@ type Candidate struct {
 
 // LaneState is a lane as the gates see it.
 type LaneState struct {
-	Running int    // workers of this lane, all boards
-	Missing string // the program that cannot be found
-	NoModel bool   // it needs a model and there is only the offline one
+	Running int   // workers of this lane, all boards
+	Missing *Hold // its program is not there or cannot be run
+	NoModel bool  // it needs a model and there is only the offline one
 	Backoff *Hold
 }
 
@@ -90,10 +90,7 @@ func (s Situation) lane(c Candidate) (worker.Lane, *Hold) {
 
 func (s Situation) laneHolds(lane worker.Lane) []*Hold {
 	state := s.State[lane.Name]
-	var holds []*Hold
-	if state.Missing != "" {
-		holds = append(holds, &Hold{Reason: ProgramMissing, Detail: fmt.Sprintf("lane %s: program %s is not there", lane.Name, state.Missing), Remedy: lane.MissingRemedy(state.Missing)})
-	}
+	holds := []*Hold{state.Missing}
 	if lane.NeedsModel && state.NoModel {
 		holds = append(holds, &Hold{Reason: NoModel, Detail: fmt.Sprintf("lane %s needs a model, and there is only the offline one", lane.Name), Remedy: "set model.base_url, or start a local model server"})
 	}

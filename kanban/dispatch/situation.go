@@ -1,11 +1,14 @@
 package dispatch
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"time"
 
+	"gatewayd/config"
 	"gatewayd/kanban"
+	"gatewayd/kanban/worker"
 )
 
 // situation is what the gates look at beside the card. Lanes are filled in as cards ask for them, because looking
@@ -36,10 +39,21 @@ func (d *Dispatcher) fill(s *Situation, c Candidate) {
 		return
 	}
 	lanes, _ := d.running()
-	state := LaneState{Running: lanes[lane.Name], Missing: lane.MissingProgram(d.o.Environ)}
+	state := LaneState{Running: lanes[lane.Name], Missing: missing(lane, d.o.Environ)}
 	state.NoModel = lane.NeedsModel && d.o.Offline()
 	state.Backoff = d.health[lane.Name].hold(lane.Name, state.Running, s.Now)
 	s.State[lane.Name] = state
+}
+
+func missing(lane worker.Lane, environ config.Environ) *Hold {
+	program := lane.MissingProgram(environ)
+	if program == "" {
+		return nil
+	}
+	return &Hold{
+		Reason: ProgramMissing, Detail: fmt.Sprintf("lane %s: program %s %s", lane.Name, program, lane.MissingWhat(program)),
+		Remedy: lane.MissingRemedy(program),
+	}
 }
 
 func candidateOf(slug kanban.Slug, c kanban.Candidate) Candidate {

@@ -22,7 +22,7 @@ func reasons(w Why) []Reason {
 func TestWhyNamesEveryReason(t *testing.T) {
 	h := newHouse(t)
 	h.config.MaxInProgress = 1
-	h.config.Lanes["missing"] = config.Lane{Argv: []string{"no-such-program-here"}}
+	h.config.Lanes["missing"] = config.Lane{Argv: []string{"/etc/passwd"}}
 	h.config.Lanes["narrow"] = config.Lane{Argv: []string{"sleep", "600"}, MaxInProgress: 1}
 	b := h.board(kanban.DefaultSlug)
 	runner := card(t, b, "narrow", func(n *kanban.NewTask) { n.Priority = 9 })
@@ -75,7 +75,12 @@ func TestWhyNamesEveryReason(t *testing.T) {
 			t.Errorf("the report counts %d cards held by %s", r.Held[want], want)
 		}
 	}
-	why, err := d.Why(t.Context(), kanban.DefaultSlug, ids[LaneCap])
+	why, err := d.Why(t.Context(), kanban.DefaultSlug, ids[ProgramMissing])
+	must(t, err)
+	if hold := why.Holds[0]; hold.Detail != "lane missing: program /etc/passwd is not executable" || !strings.Contains(hold.Remedy, "chmod +x /etc/passwd") {
+		t.Errorf("%+v", hold)
+	}
+	why, err = d.Why(t.Context(), kanban.DefaultSlug, ids[LaneCap])
 	must(t, err)
 	if got := reasons(why); len(got) != 2 || got[1] != GlobalCap {
 		t.Errorf("not every gate is named: %v", got)

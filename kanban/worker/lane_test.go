@@ -1,6 +1,8 @@
 package worker
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -128,13 +130,30 @@ func TestNearestLane(t *testing.T) {
 }
 
 func TestMissingProgram(t *testing.T) {
+	dir := t.TempDir()
+	notes := filepath.Join(dir, "notes")
+	if err := os.WriteFile(notes, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	lanes := lanesOf(t, map[string]config.Lane{
 		"gone": {Argv: []string{"no-such-program-here"}}, "there": {Argv: []string{"sh"}}, "abs": {Argv: []string{"/no/such"}}, "rel": {Argv: []string{"./run"}},
+		"notes": {Argv: []string{notes}}, "notes-on-path": {Argv: []string{"notes"}}, "dir": {Argv: []string{dir}},
 	})
-	for name, want := range map[string]string{"gone": "no-such-program-here", "there": "", "abs": "/no/such", "rel": "", "agent": ""} {
+	for name, want := range map[string]struct{ program, what, remedy string }{
+		"gone": {"no-such-program-here", "is not there", "PATH"}, "abs": {"/no/such", "is not there", "install /no/such"},
+		"notes": {notes, "is not executable", "`chmod +x " + notes + "`"}, "notes-on-path": {notes, "is not executable", "`chmod +x " + notes + "`"},
+		"dir": {dir, "is not a file", "kanban.lanes.dir.argv"}, "there": {}, "rel": {}, "agent": {},
+	} {
 		lane, _ := lanes.Lookup(name)
-		if got := lane.MissingProgram(config.Environ{"PATH=/usr/bin:/bin"}); got != want {
-			t.Errorf("%s: missing %q, want %q", name, got, want)
+		got := lane.MissingProgram(config.Environ{"PATH=" + dir + ":/usr/bin:/bin"})
+		if got != want.program {
+			t.Errorf("%s: missing %q, want %q", name, got, want.program)
+		}
+		if got == "" {
+			continue
+		}
+		if what, remedy := lane.MissingWhat(got), lane.MissingRemedy(got); what != want.what || !strings.Contains(remedy, want.remedy) {
+			t.Errorf("%s: %q, %q", name, what, remedy)
 		}
 	}
 }
