@@ -5,10 +5,18 @@ package reaper_test
 import (
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 )
 
-var raceDir, _ = os.MkdirTemp("", "keeper-race-")
+// raceDir is made at first use: every keeper starts this binary too.
+var raceDir = sync.OnceValue(func() string {
+	dir, err := os.MkdirTemp("", "keeper-race-")
+	if err != nil {
+		panic(err)
+	}
+	return dir
+})
 
 // keeperExe runs keepers so that what the race detector finds in them is not lost with their stderr.
 func keeperExe(t testing.TB) string {
@@ -17,7 +25,7 @@ func keeperExe(t testing.TB) string {
 		t.Fatal(err)
 	}
 	script := filepath.Join(t.TempDir(), "keeper.sh")
-	text := "#!/bin/sh\nGORACE=log_path=" + raceDir + "/race exec " + exe + " \"$@\"\n"
+	text := "#!/bin/sh\nGORACE=log_path=" + raceDir() + "/race exec " + exe + " \"$@\"\n"
 	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -26,12 +34,12 @@ func keeperExe(t testing.TB) string {
 
 // raceReports gives what was found in any keeper.
 func raceReports() []string {
-	files, _ := filepath.Glob(raceDir + "/race.*")
+	files, _ := filepath.Glob(raceDir() + "/race.*")
 	var reports []string
 	for _, file := range files {
 		data, _ := os.ReadFile(file)
 		reports = append(reports, "in a keeper: "+string(data))
 	}
-	os.RemoveAll(raceDir)
+	os.RemoveAll(raceDir())
 	return reports
 }
