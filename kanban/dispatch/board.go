@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"gatewayd/internal/problem"
 	"gatewayd/internal/sqlite"
 	"gatewayd/kanban"
 )
@@ -209,18 +210,29 @@ func (d *Dispatcher) failed(b *board, p *pass, err error) {
 // the -wal. There is one ERROR for each state of the file, however often it is looked at.
 func (d *Dispatcher) disable(b *board, p *pass, err error) {
 	b.close()
-	next, first := b.bad.failed(sqlite.TakeFingerprint(b.path), err.Error(), p.now)
+	reason, remedy := damageOf(b.slug, err)
+	next, first := b.bad.failed(sqlite.TakeFingerprint(b.path), reason, p.now)
 	if first {
-		b.log.Error("board is disabled: not a valid SQLite database; the file was left as it is",
-			"path", b.path, "error", err.Error(), "remedy", "run `gatewayd repair board "+string(b.slug)+"`, or put a good copy in its place; other boards go on")
+		b.log.Error("board is disabled and its file was left as it is; other boards go on", "path", b.path, "error", reason, "remedy", remedy)
 	}
 	b.bad, b.trouble, b.due = next, nil, next.retryAt
 	p.Disabled = append(p.Disabled, b.slug)
 	b.outside = &Hold{
-		Reason: BoardDisabled, Detail: "its file is damaged: " + next.reason, Since: when(next.since), Until: when(next.retryAt),
-		Remedy: "run `gatewayd repair board " + string(b.slug) + "`, or put a good copy in its place",
+		Reason: BoardDisabled, Detail: "its file " + next.reason, Since: when(next.since), Until: when(next.retryAt), Remedy: remedy,
 	}
 	b.ready, b.holds, b.others, b.running = nil, nil, nil, 0
+}
+
+// damageOf takes the words for a damaged file from whoever looked at it: what is wrong, and what to do.
+func damageOf(slug kanban.Slug, err error) (reason, remedy string) {
+	reason, remedy = "is damaged: "+err.Error(), "run `gatewayd repair board "+string(slug)+"`, or put a good copy in its place"
+	if c, ok := errors.AsType[*kanban.CorruptError](err); ok {
+		reason = c.Reason
+	}
+	if p, ok := errors.AsType[*problem.Error](err); ok && p.Remedy != "" {
+		remedy = p.Remedy
+	}
+	return reason, remedy
 }
 
 // damaged: by result code only; a message may quote anything.

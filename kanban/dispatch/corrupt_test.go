@@ -3,7 +3,10 @@ package dispatch
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -86,6 +89,33 @@ func TestADamagedBoardIsToldOnceLeftAloneAndTakenUpWhenRepaired(t *testing.T) {
 	tickUntil(t, d, "the repaired board's card", isStatus(t, repaired, waiting, kanban.StatusDone))
 	if st := boardStatus(t, d, "bad"); st.State != "ok" {
 		t.Errorf("status after the repair: %+v", st)
+	}
+}
+
+func TestADisabledBoardSaysWhatItReallyIsAndOnceWhatToDo(t *testing.T) {
+	for what, make := range map[string]func(path string) error{
+		"directory":    func(path string) error { return os.Mkdir(path, 0o700) },
+		"regular file": func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"empty": func(path string) error {
+			return errors.Join(os.WriteFile(path, nil, 0o600), os.WriteFile(path+"-wal", []byte("x"), 0o600))
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			h := newHouse(t)
+			must(t, make(h.root.DBPath(kanban.DefaultSlug)))
+			d := h.dispatcher()
+			_, err := d.Tick(t.Context())
+			must(t, err)
+			hold := boardStatus(t, d, kanban.DefaultSlug).Hold
+			if hold == nil || hold.Reason != BoardDisabled || !strings.Contains(hold.Detail, what) || hold.Remedy == "" || strings.Contains(hold.Detail, hold.Remedy) {
+				t.Fatalf("%+v\n%s", hold, h.log.text())
+			}
+			_, line, _ := strings.Cut(h.log.text(), "level=ERROR")
+			line, _, _ = strings.Cut(line, "\n")
+			if !strings.Contains(line, what) || strings.Contains(line, "SQLite database") || strings.Count(line, hold.Remedy) != 1 {
+				t.Errorf("the log says %s", line)
+			}
+		})
 	}
 }
 

@@ -78,11 +78,7 @@ func (d *Dispatcher) lead() bool {
 		d.follower()
 		return false
 	case err != nil:
-		if d.outside == nil || d.outside.Detail != err.Error() {
-			d.log.Error("dispatcher's lock cannot be taken; nothing is dispatched", "path", d.o.Root.SingletonLockPath(), "error", err)
-		}
-		d.outside = &Hold{Reason: NoDispatcher, Detail: err.Error(), Since: d.outsideSince(NoDispatcher), Remedy: "make " + d.o.Root.SingletonLockPath() + " writable"}
-		d.publish(newPass(time.Now(), false, nil))
+		d.lockless(err)
 		return false
 	}
 	if d.outside != nil {
@@ -90,6 +86,17 @@ func (d *Dispatcher) lead() bool {
 	}
 	d.leader, d.outside = lock, nil
 	return true
+}
+
+// lockless: the lock cannot even be asked for. It is said when it begins and when its reason changes.
+func (d *Dispatcher) lockless(err error) {
+	path := d.o.Root.SingletonLockPath()
+	detail, remedy := lockTrouble(path, err)
+	if d.outside == nil || d.outside.Detail != detail {
+		d.log.Error("dispatcher's lock cannot be taken; nothing is dispatched", "path", path, "error", err, "remedy", remedy)
+	}
+	d.outside = &Hold{Reason: NoDispatcher, Detail: detail, Since: d.outsideSince(NoDispatcher), Remedy: remedy}
+	d.publish(newPass(time.Now(), false, nil))
 }
 
 // follower: another process leads; it is said once, and tried again each interval.

@@ -123,7 +123,11 @@ func (d *Dispatcher) Why(ctx context.Context, slug kanban.Slug, task string) (Wh
 	d.mu.Lock()
 	b := d.boards[slug]
 	if b == nil || b.handle == nil {
+		s := d.situation(time.Now())
 		d.mu.Unlock()
+		if s.Dispatcher != nil {
+			return d.whyUnserved(ctx, slug, task, s)
+		}
 		return d.whyUnread(slug, task)
 	}
 	handle, outside := b.handle, b.outside
@@ -146,6 +150,27 @@ func (d *Dispatcher) Why(ctx context.Context, slug kanban.Slug, task string) (Wh
 		why.Holds[0].Until = d.Status().NextTick
 	}
 	return why, nil
+}
+
+// whyUnserved answers where this dispatcher serves no board: the board is opened for the answer alone.
+func (d *Dispatcher) whyUnserved(ctx context.Context, slug kanban.Slug, task string, s Situation) (Why, error) {
+	info, err := d.o.Root.Lookup(slug)
+	if err != nil {
+		return Why{}, err
+	}
+	handle, release, err := d.o.Acquire(ctx, info.Path)
+	if err != nil {
+		return Why{}, err
+	}
+	defer release()
+	facts, err := Facts(ctx, handle, task)
+	if err != nil {
+		return Why{}, err
+	}
+	d.mu.Lock()
+	d.fill(&s, facts.Candidate)
+	d.mu.Unlock()
+	return Explain(facts, s), nil
 }
 
 // whyUnread answers for a board that is not open: its state is the answer.
