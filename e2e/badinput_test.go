@@ -177,3 +177,37 @@ func TestCtrlCInAChatBeforeTheFirstWord(t *testing.T) {
 	d.until("the interrupted turn has its row", func() bool { return roles(d.rows("stopped")) == "user assistant" })
 	d.stop()
 }
+
+// A state.db that is taken away under the daemon costs no row and no silence: the message is refused, the daemon asks
+// for a new start by its exit code, and the file is what it was.
+func TestAStateFileThatIsTakenAwayAsksForANewStart(t *testing.T) {
+	home := newHome(t, "model: {provider: offline}\n")
+	d := start(t, home)
+	if err := d.say("s", "kept", nil); err != nil {
+		t.Fatal(err)
+	}
+	away := t.TempDir()
+	move := func(from, to string) {
+		for _, suffix := range []string{"", "-wal", "-shm"} {
+			if err := os.Rename(filepath.Join(from, "state.db"+suffix), filepath.Join(to, "state.db"+suffix)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	move(home, away)
+	if err := d.say("s", "refused", nil); err == nil || !strings.Contains(err.Error(), "replaced on disk") {
+		t.Errorf("a message to a file that is gone: %v", err)
+	}
+	if code, signal := d.end(); code != 75 || signal != 0 {
+		t.Errorf("code %d, signal %d, want 75", code, signal)
+	}
+	if _, err := os.Stat(filepath.Join(home, "state.db")); err == nil {
+		t.Error("a new state.db was made in the place of the one that is gone")
+	}
+	move(away, home)
+	d = start(t, home)
+	if rows := d.rows("s"); len(rows) != 2 || rows[0].Content != "kept" {
+		t.Errorf("rows afterwards: %+v", rows)
+	}
+	d.stop()
+}

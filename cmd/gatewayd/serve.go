@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/oklog/run"
+
+	"gatewayd/internal/problem"
 )
 
 // serve is the daemon. Everything that runs for long is an actor of the one group below.
@@ -60,27 +62,52 @@ func (c *cli) serve(ctx context.Context) (err error) {
 // process and to its group. Nobody presses Ctrl-C twice that fast.
 const echo = 100 * time.Millisecond
 
-// signals ends the group on SIGINT or SIGTERM. A second one does not wait for anybody: work that is under way is
-// recovered at the next start exactly as after a power cut.
+// signals ends the group on SIGINT or SIGTERM, and when only a new start can mend what is wrong. A second signal does
+// not wait for anybody: work that is under way is recovered at the next start exactly as after a power cut.
 func (d *daemon) signals(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		signal.Stop(d.asked)
-		return nil
-	case sig := <-d.asked:
-		d.log.Info("stopping", "signal", sig.String(), "grace", d.config.Agent.ShutdownGrace.String(), "again", "a second signal stops at once")
-		_ = d.notify.Stopping() // a manager that does not hear it waits for the end all the same
-	}
-	first := time.Now()
-	go func() {
-		sig := <-d.asked
-		for time.Since(first) < echo {
-			sig = <-d.asked
+	look := time.NewTicker(time.Second)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			signal.Stop(d.asked)
+			return nil
+		case sig := <-d.asked:
+			d.log.Info("stopping", "signal", sig.String(), "grace", d.config.Agent.ShutdownGrace.String(), "again", "a second signal stops at once")
+			_ = d.notify.Stopping() // a manager that does not hear it waits for the end all the same
+			go d.secondSignal(time.Now())
+			return nil
+		case <-look.C:
+			if err := d.worn(); err != nil {
+				signal.Stop(d.asked)
+				return err
+			}
 		}
-		fmt.Fprintf(os.Stderr, "gatewayd: second %v: stopped at once; the next start recovers what was under way\n", sig)
-		os.Exit(exitFailed)
-	}()
-	return nil
+	}
+}
+
+// secondSignal ends the process when a signal comes that is no echo of the first.
+func (d *daemon) secondSignal(first time.Time) {
+	sig := <-d.asked
+	for time.Since(first) < echo {
+		sig = <-d.asked
+	}
+	fmt.Fprintf(os.Stderr, "gatewayd: second %v: stopped at once; the next start recovers what was under way\n", sig)
+	os.Exit(exitFailed)
+}
+
+// worn says what only a new start can mend. The conversations stand on one open state.db for the daemon's life: when
+// another file lies at its path, or its -wal was lost, nothing can be said any more, and a daemon that stays and
+// refuses is worse than one that its supervisor starts again. It asks a flag.
+func (d *daemon) worn() error {
+	store, err := d.store()
+	if err != nil || !store.Replaced() {
+		return nil // a store that is closed is a stop that has begun
+	}
+	return &problem.Error{
+		Kind: problem.Restart, Thing: "state.db (" + storePath(d.config.Config) + ")", What: "is not the file that was opened any more",
+		Fate: "what was acknowledged is in the file that was opened", Remedy: "start gatewayd again: it opens what lies there now",
+	}
 }
 
 // dispatch hands ready cards to workers, unless the configuration says that somebody else does.
