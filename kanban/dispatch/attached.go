@@ -93,9 +93,10 @@ func (d *Dispatcher) adopt(ctx context.Context, b *board, w *attached, p *pass, 
 		}
 		return false
 	case err != nil:
-		b.log.Warn("worker cannot be adopted", "task", w.task, "run", w.run, "error", err)
+		d.unread(ctx, b, w, err, settle)
 		return false
 	}
+	delete(b.unread, w.id)
 	d.fit(w)
 	w.proc = proc
 	d.workers[w.id] = w
@@ -111,6 +112,25 @@ func (d *Dispatcher) adopt(ctx context.Context, b *board, w *attached, p *pass, 
 		b.log.Info("worker adopted", "task", w.task, "run", w.run, "pid", proc.PID())
 	}
 	return true
+}
+
+// unread: a worker whose record cannot be read is judged by what is seen of it, like one that somebody else started. Of
+// a run that is over there is nothing to learn any more once no process of it is left.
+func (d *Dispatcher) unread(ctx context.Context, b *board, w *attached, err error, over bool) {
+	broken, _ := errors.AsType[*worker.AdoptError](err)
+	lives := broken == nil || broken.Lives
+	if old, known := b.unread[w.id]; !known || old.text != err.Error() {
+		b.log.Warn("worker cannot be adopted; it is judged by its process alone", "task", w.task, "run", w.run, "error", err)
+	}
+	if b.unread == nil {
+		b.unread = map[string]unreadable{}
+	}
+	b.unread[w.id] = unreadable{text: err.Error(), lives: lives}
+	if over && !lives {
+		if err := b.handle.Settle(ctx, w.run); stored(err) == nil {
+			d.forget(b, w)
+		}
+	}
 }
 
 // fit completes what only the lane knows. A lane that is gone from the configuration ends by the stricter rule.
@@ -146,6 +166,7 @@ func (d *Dispatcher) settle(ctx context.Context, b *board, w *attached, open boo
 
 func (d *Dispatcher) forget(b *board, w *attached) {
 	delete(d.workers, w.id)
+	delete(b.unread, w.id)
 	if err := d.o.Launcher.Forget(w.id); err != nil {
 		b.log.Warn("record of an ended worker stays", "task", w.task, "run", w.run, "error", err)
 	}

@@ -33,7 +33,8 @@ type board struct {
 	lastTick time.Time
 	swept    time.Time // when finished cards' workspaces were last looked for
 
-	wrote   bool // this tick has changed the board since its survey
+	unread  map[string]unreadable // workers whose record cannot be read, by keeper id
+	wrote   bool                  // this tick has changed the board since its survey
 	ready   []Candidate
 	holds   map[string]Hold   // ready card → its first hold
 	past    map[string]Hold   // the same of the tick before
@@ -47,6 +48,12 @@ type trouble struct {
 	text  string
 	since time.Time
 	wait  time.Duration
+}
+
+// unreadable is what is known of such a worker.
+type unreadable struct {
+	text  string // why its record cannot be read
+	lives bool   // a process of it was seen
 }
 
 const (

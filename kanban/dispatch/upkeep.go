@@ -59,7 +59,8 @@ func (d *Dispatcher) settleEnded(ctx context.Context, b *board, open map[kanban.
 // tend judges one running card and acts.
 func (d *Dispatcher) tend(ctx context.Context, b *board, row kanban.Running, p *pass) error {
 	o := openOf(row)
-	w := d.workers[worker.KeeperID(b.path, int64(o.Run), o.Started.Unix())]
+	keeper := worker.KeeperID(b.path, int64(o.Run), o.Started.Unix())
+	w := d.workers[keeper]
 	if w == nil {
 		w = d.claimed(ctx, b, row, o, p)
 	}
@@ -70,6 +71,9 @@ func (d *Dispatcher) tend(ctx context.Context, b *board, row kanban.Running, p *
 		d.record(ctx, b, w)
 	}
 	sight := d.sight(b, row, o, w, p.now)
+	if w == nil && b.unread[keeper].lives {
+		sight.Alive = true
+	}
 	j := Judge(o, sight, d.rules(), p.now)
 	if !j.Again.IsZero() {
 		b.look(j.Again)
@@ -131,7 +135,12 @@ func (d *Dispatcher) act(ctx context.Context, b *board, row kanban.Running, o Op
 		if w == nil {
 			j.Verdict = d.byTrailer(b, o, j.Verdict)
 		}
-		return d.end(ctx, b, item, j.Verdict, nil, p)
+		if err := d.end(ctx, b, item, j.Verdict, nil, p); err != nil {
+			return err
+		}
+		if keeper := worker.KeeperID(b.path, int64(o.Run), o.Started.Unix()); w == nil && b.unread[keeper].text != "" {
+			d.forget(b, &attached{id: keeper, task: o.Task, run: o.Run})
+		}
 	case Reconcile:
 		return d.reconcile(ctx, b, item, p)
 	}

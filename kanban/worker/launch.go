@@ -11,7 +11,7 @@ type Launcher interface {
 	// Launch returns when the worker runs; its errors are *LaunchError.
 	Launch(ctx context.Context, job Job) (Running, error)
 	// Adopt finds a worker that an earlier life of the daemon started. One that ended meanwhile is Done at once.
-	// ErrUnknown says that no such worker was ever started.
+	// ErrUnknown says that no such worker was ever started; any other error is an *AdoptError.
 	Adopt(id string) (Running, error)
 	// Forget drops what is kept of an ended worker, after its end has been written to the board.
 	Forget(id string) error
@@ -19,6 +19,17 @@ type Launcher interface {
 
 // ErrUnknown says that there is no worker by that id, dead or alive.
 var ErrUnknown = errors.New("no such worker was started")
+
+// AdoptError says that there is word of a worker, and that it cannot be read.
+type AdoptError struct {
+	Lives bool // a process of it is seen
+	Err   error
+}
+
+func (e *AdoptError) Error() string { return "adopt worker: " + e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e *AdoptError) Unwrap() error { return e.Err }
 
 // Running is one worker. All methods are safe for concurrent use.
 type Running interface {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gatewayd/config"
+	"gatewayd/internal/problem"
 	"gatewayd/internal/procfs"
 	"gatewayd/reaper"
 )
@@ -56,11 +57,12 @@ func (l *Local) spec(job Job, layout layout, argv []string) reaper.Spec {
 // Adopt finds the keeper of an earlier life by its record.
 func (l *Local) Adopt(id string) (Running, error) {
 	process, err := l.Reaper.Adopt(id)
-	if errors.Is(err, reaper.ErrNoRecord) {
-		return nil, fmt.Errorf("adopt worker %s: %w", id, ErrUnknown)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("adopt worker: %w", err)
+	switch {
+	case errors.Is(err, reaper.ErrNoRecord), problem.Is(err, problem.Invalid): // an id that no worker can have
+		return nil, fmt.Errorf("adopt worker %.80q: %w", id, ErrUnknown)
+	case err != nil:
+		pids, look := procfs.Tagged(reaper.TagKey, id)
+		return nil, &AdoptError{Lives: len(pids) > 0 || look != nil, Err: err}
 	}
 	return l.running(process), nil
 }
@@ -71,7 +73,10 @@ func (l *Local) runDir(id string) string { return filepath.Join(l.RunsDir, id) }
 
 // Forget removes the run's directory and the keeper's record.
 func (l *Local) Forget(id string) error {
-	err := os.RemoveAll(filepath.Join(l.RunsDir, filepath.Base(id)))
+	if CheckID(id) != nil {
+		return nil // a board may hold anything; this names no directory of ours
+	}
+	err := os.RemoveAll(l.runDir(id))
 	if ferr := l.Reaper.Forget(id); ferr != nil && !errors.Is(ferr, reaper.ErrNoRecord) {
 		err = errors.Join(err, ferr)
 	}

@@ -81,6 +81,27 @@ func TestAWorkerReadsItsCardFromTheFileAndSeesNothingElse(t *testing.T) {
 	}
 }
 
+func TestForgetNeverLeavesTheRunDirectories(t *testing.T) {
+	l := newLocal(t)
+	home := t.TempDir()
+	l.RunsDir = filepath.Join(home, "runs")
+	kept := filepath.Join(l.RunsDir, "run-other")
+	if err := os.MkdirAll(kept, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"", ".", "..", "../runs", "x/../run-other", "run-other/.."} {
+		if err := l.Forget(id); err != nil {
+			t.Errorf("%q: %v", id, err)
+		}
+		if _, err := l.Adopt(id); !errors.Is(err, ErrUnknown) {
+			t.Errorf("%q: %v", id, err)
+		}
+	}
+	if _, err := os.Stat(kept); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestLaunchSaysWhoseFaultItWas(t *testing.T) {
 	l := newLocal(t)
 	notExecutable := filepath.Join(t.TempDir(), "notes.txt")
