@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"syscall"
 
 	"github.com/ncruces/go-sqlite3"
@@ -124,7 +125,7 @@ type advice struct {
 
 var advices = map[Class]advice{
 	Busy:         {problem.Busy, "is locked by another process", "try again, or look who holds it with `fuser`"},
-	Corrupt:      {problem.Damaged, "is damaged", "copy it away with its -wal and -shm, then repair it"},
+	Corrupt:      {problem.Damaged, "is damaged", "copy it away with its -wal and -shm, then put a good copy back"},
 	NotADatabase: {problem.Damaged, "is not a SQLite database", "move it away, or put the right file back"},
 	Replaced:     {problem.Damaged, "was replaced on disk while it was open", "it is opened anew at the next use; see who copies over it"},
 	LostWAL:      {problem.Damaged, "lost its -wal or -shm file while it was open", "see who deletes these files; they belong to the database"},
@@ -145,7 +146,7 @@ func (f *File) explain(err error, fate string) error {
 	if _, ok := errors.AsType[*problem.Error](err); ok {
 		return err
 	}
-	err = f.spaceDecides(err)
+	err = f.accessDecides(f.spaceDecides(err))
 	class := ClassOf(err)
 	advice, ok := advices[class]
 	if !ok || class == Constraint {
@@ -175,6 +176,24 @@ func (f *File) spaceDecides(err error) error {
 	}
 	if f.opts.seams.full(f.dir()) {
 		return &classified{class: NoSpace, err: err}
+	}
+	return err
+}
+
+// accessDecides looks which of the files beside the database cannot be opened, when SQLite only says that one cannot.
+func (f *File) accessDecides(err error) error {
+	if ClassOf(err) != IO || !errors.Is(err, sqlite3.CANTOPEN) {
+		return err
+	}
+	for _, path := range []string{f.walPath, f.shmPath, f.path + "-journal"} {
+		file, open := os.OpenFile(path, os.O_RDWR|syscall.O_NONBLOCK, 0)
+		if open == nil {
+			file.Close()
+			continue
+		}
+		if errors.Is(open, fs.ErrPermission) || errors.Is(open, syscall.EROFS) || errors.Is(open, syscall.EISDIR) {
+			return &classified{class: ReadOnly, err: open}
+		}
 	}
 	return err
 }

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -48,39 +47,24 @@ func resolve(path string) (string, error) {
 
 // preflight looks at what lies at the path before SQLite may touch it, and creates the file where that was asked
 // for and nothing is there. An existing file is never changed.
-//
-// The -wal is looked for first: SQLite writes the first page of a new database before it creates the -wal, so a
-// -wal seen before an empty main file is a loss, not a race with another opener.
 func (f *File) preflight(ctx context.Context) error {
-	_, walErr := os.Lstat(f.walPath)
-	info, err := os.Stat(f.path)
+	found, err := f.survey()
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if to, err := os.Readlink(f.path); err == nil {
-			return f.refuse(Missing, problem.NotFound, "is a symbolic link to "+to+", which does not exist",
-				"put the file back where it points, or remove the link", fs.ErrNotExist)
-		}
-		return f.preflightMissing(walErr == nil)
 	case err != nil:
-		return f.refuse(ReadOnly, problem.Denied, "cannot be looked at", "check the permissions of its directory", err)
-	case info.IsDir():
-		return f.refuse(NotADatabase, problem.Damaged, "is a directory, not a database", "move it away", nil)
-	case !info.Mode().IsRegular():
-		return f.refuse(NotADatabase, problem.Damaged, "is not a regular file ("+info.Mode().Type().String()+")", "move it away", nil)
-	case info.Size() == 0:
-		return f.preflightEmpty(walErr == nil)
+		return err
+	case found == placeContent:
+		return f.preflightHeader(ctx)
+	case !f.opts.Create && found == placeVacant:
+		return f.refuse(Missing, problem.NotFound, "does not exist", "create it first", fs.ErrNotExist)
+	case !f.opts.Create:
+		return f.refuse(Missing, problem.NotFound, "is empty", "create it first", nil)
+	case found == placeVacant:
+		return f.create()
 	}
-	return f.preflightHeader(ctx)
+	return nil
 }
 
-func (f *File) preflightMissing(walThere bool) error {
-	if !f.opts.Create {
-		return f.refuse(Missing, problem.NotFound, "does not exist", "create it first", fs.ErrNotExist)
-	}
-	if walThere {
-		return f.refuse(Corrupt, problem.Damaged, "is gone, but its -wal is still there and may hold rows",
-			"put the database back beside it, or move the -wal away too", nil)
-	}
+func (f *File) create() error {
 	if err := os.MkdirAll(f.dir(), 0o700); err != nil {
 		return f.refuseCreate(err)
 	}
@@ -105,47 +89,6 @@ func (f *File) refuseCreate(err error) error {
 	}
 	return f.refuse(IO, problem.Unavailable, "cannot be created", "check the path", err)
 }
-
-// preflightEmpty: zero length counts as new only when nothing beside it says that it once held something.
-func (f *File) preflightEmpty(walThere bool) error {
-	if walThere {
-		return f.refuse(Corrupt, problem.Damaged, "is empty, but its -wal is still there and may hold rows",
-			"put a backup back, or move both files away", nil)
-	}
-	beside, err := f.traces()
-	if err != nil {
-		return f.refuse(IO, problem.Unavailable, "has a directory that cannot be listed", "check its permissions", err)
-	}
-	if len(beside) > 0 {
-		return f.refuse(Corrupt, problem.Damaged, "is empty, but "+beside[0]+" beside it says that it once was not",
-			"put a backup back, or move the empty file away", nil)
-	}
-	if !f.opts.Create {
-		return f.refuse(Missing, problem.NotFound, "is empty", "create it first", nil)
-	}
-	return nil
-}
-
-// traces lists what backups, forensic copies and records lie beside the database.
-func (f *File) traces() ([]string, error) {
-	entries, err := os.ReadDir(f.dir())
-	if err != nil {
-		return nil, err
-	}
-	var found []string
-	prefix := filepath.Base(f.path) + "."
-	for _, e := range entries {
-		rest, ok := strings.CutPrefix(e.Name(), prefix)
-		if ok && slices.ContainsFunc(traceWords, func(w string) bool { return strings.Contains(rest, w) }) {
-			found = append(found, e.Name())
-		}
-	}
-	return found, nil
-}
-
-// traceWords are what the names of copies have in common: kanban.db.corrupt.<sha>.bak, state.db.retired-wal-…,
-// state.db.zeroed-….bak, state.db.backup-….
-var traceWords = []string{"bak", "backup", "corrupt", "retired-wal", "zeroed", "notadb", "record"}
 
 // preflightHeader reads the first bytes. The extra open and close is harmless: our locks are OFD locks.
 func (f *File) preflightHeader(ctx context.Context) error {

@@ -38,6 +38,8 @@ func TestWhatMayNotBeWrittenIsRefusedAndNamed(t *testing.T) {
 	}{
 		{"a file without permission to write", func(t *testing.T, p string) { chmod(t, p, 0o444) }},
 		{"a file without permission to read", func(t *testing.T, p string) { chmod(t, p, 0) }},
+		{"a -wal of somebody else", func(t *testing.T, p string) { chmod(t, p, 0o666); chmod(t, p+"-shm", 0o666); chmod(t, p+"-wal", 0o600) }},
+		{"a -shm of somebody else", func(t *testing.T, p string) { chmod(t, p, 0o666); chmod(t, p+"-wal", 0o666); chmod(t, p+"-shm", 0o600) }},
 		{"a directory without permission to write", func(t *testing.T, p string) {
 			chmod(t, p, 0o666)
 			for _, s := range []string{"-wal", "-shm"} {
