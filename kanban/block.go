@@ -30,6 +30,9 @@ func (b *Board) Block(ctx context.Context, task string, block Block) error {
 		return invalid("block kind "+quote(block.Kind), "is not known", "use dependency, needs_input, capability or transient, or leave it out")
 	}
 	block.Reason = clean(strings.TrimSpace(block.Reason))
+	if block.Reason == "" {
+		return invalid("the block of "+cardThing(task), "has no reason", "say what the card waits for")
+	}
 	return b.write(ctx, "block card", func(t *txn) error { return t.block(task, block) })
 }
 

@@ -5,12 +5,14 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"gatewayd/internal/problem"
+	"gatewayd/internal/sqlite"
 )
 
 // Meta is what people say about a board.
@@ -35,29 +37,55 @@ type boardDoc struct {
 	values map[string]json.RawMessage
 }
 
-// Create makes a board: its directory and its board.json. The file itself is created by Open with Create. The default
-// board exists always; creating it is not an error as long as its file is missing.
+// A board is its owner's alone, as the home is, also below a shared root.
+const (
+	dirMode  = 0o700
+	fileMode = 0o600
+)
+
+// Create makes a board: its directory and its board.json. The file itself is created by Open with Create. A board is there
+// once its file has content: one that was begun and has none yet is finished, and what its board.json says is kept. Where a
+// file got lost, Create refuses as Open does, before it writes anything.
 func (r *Root) Create(slug Slug, meta Meta) (Info, error) {
 	slug, err := ParseSlug(string(slug))
 	if err != nil {
 		return Info{}, err
 	}
-	if info := r.info(slug); info.HasFile || slug != DefaultSlug && r.exists(slug) {
-		return Info{}, existingBoard(info)
+	path := r.DBPath(slug)
+	if err := sqlite.Vacant(path, "board "+string(slug)); problem.Is(err, problem.Conflict) {
+		return Info{}, existingBoard(slug, path)
+	} else if err != nil {
+		return Info{}, explain(slug, path, err)
 	}
-	if err := r.fs.MkdirAll(boardDir(slug), 0o755); err != nil {
-		return Info{}, fmt.Errorf("create board %s: %w", slug, err)
+	if err := r.describe(slug, meta); err != nil {
+		return Info{}, diskProblem(boardThing(slug, path), "cannot be created", "no board was made", err)
 	}
-	now := time.Now().Unix()
-	doc := newBoardDoc(slug, now)
+	return r.info(slug), nil
+}
+
+func (r *Root) describe(slug Slug, meta Meta) error {
+	if err := r.fs.MkdirAll(boardDir(slug), dirMode); err != nil {
+		return err
+	}
+	doc, err := r.readDoc(slug)
+	if errors.Is(err, fs.ErrNotExist) {
+		doc, err = newBoardDoc(slug, time.Now().Unix()), nil
+	}
+	if err != nil {
+		return unreadableDoc(slug, err)
+	}
 	doc.apply(MetaChange{
 		Name: opt(meta.Name), Description: opt(meta.Description), Icon: opt(meta.Icon), Color: opt(meta.Color),
 		DefaultWorkdir: opt(meta.DefaultWorkdir), ProjectID: opt(meta.ProjectID),
 	})
-	if err := r.writeDoc(slug, doc); err != nil {
-		return Info{}, fmt.Errorf("create board %s: %w", slug, err)
+	return r.writeDoc(slug, doc)
+}
+
+func unreadableDoc(slug Slug, err error) error {
+	return &problem.Error{
+		Kind: problem.Damaged, Thing: "board.json of board " + string(slug), What: "cannot be read", Fate: unchanged,
+		Remedy: "correct it, or move it away", Err: err,
 	}
-	return r.info(slug), nil
 }
 
 // Update rewrites board.json; keys it does not know stay.
@@ -70,14 +98,15 @@ func (r *Root) Update(slug Slug, change MetaChange) (Info, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		doc = newBoardDoc(slug, time.Now().Unix())
 	} else if err != nil {
-		return Info{}, fmt.Errorf("update board %s: %w", info.Slug, err)
+		return Info{}, unreadableDoc(slug, err)
 	}
 	doc.apply(change)
-	if err := r.fs.MkdirAll(boardDir(slug), 0o755); err != nil {
-		return Info{}, fmt.Errorf("update board %s: %w", slug, err)
+	err = r.fs.MkdirAll(boardDir(slug), dirMode)
+	if err == nil {
+		err = r.writeDoc(slug, doc)
 	}
-	if err := r.writeDoc(slug, doc); err != nil {
-		return Info{}, fmt.Errorf("update board %s: %w", slug, err)
+	if err != nil {
+		return Info{}, diskProblem(boardThing(slug, info.Path), "cannot be described anew", unchanged, err)
 	}
 	return r.info(slug), nil
 }
@@ -219,10 +248,14 @@ func (r *Root) writeDoc(slug Slug, d *boardDoc) error {
 }
 
 // writeFile replaces a file so that a reader or a crash sees the old text or the new one: temp file in the same directory,
-// fsync, rename, fsync of the directory.
+// fsync, rename, fsync of the directory. A file that is there keeps its permissions.
 func (r *Root) writeFile(name string, text []byte) (err error) {
+	mode := fs.FileMode(fileMode)
+	if old, err := r.fs.Stat(name); err == nil {
+		mode = old.Mode().Perm()
+	}
 	temp := filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+"."+rand.Text())
-	f, err := r.fs.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := r.fs.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
 	if err != nil {
 		return err
 	}
@@ -231,7 +264,9 @@ func (r *Root) writeFile(name string, text []byte) (err error) {
 			_ = r.fs.Remove(temp)
 		}
 	}()
-	_, err = f.Write(text)
+	if _, err = f.Write(text); err == nil {
+		err = f.Chmod(mode)
+	}
 	if serr := f.Sync(); err == nil {
 		err = serr
 	}

@@ -110,7 +110,7 @@ func (t *txn) evidence(card Task, done Completion, metadata string) (refused, er
 	err = t.event(card.ID, card.CurrentRunID, "completion_blocked_empty_result", payload{{"reason", "no summary, result or metadata"}})
 	return &problem.Error{
 		Kind: problem.Invalid, Thing: cardThing(card.ID), What: "cannot be completed with nothing to show", Fate: "the card was left as it is",
-		Remedy: "say in a summary or a result what was done", Err: mark{ErrNoEvidence},
+		Remedy: "say what was done, with --summary or --result", Err: mark{ErrNoEvidence},
 	}, err
 }
 

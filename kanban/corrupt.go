@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"gatewayd/internal/problem"
 	"gatewayd/internal/sqlite"
@@ -35,10 +36,10 @@ func (e *CorruptError) Is(target error) bool { return target == ErrCorruptBoard 
 func corruptBoard(slug Slug, path string, cause error) error {
 	why := &problem.Error{
 		Kind: problem.Damaged, Thing: boardThing(slug, path), What: "is not a valid SQLite database", Fate: "the file was left as it is",
-		Remedy: "copy it away with its -wal and -shm, then put a good copy back or run `gatewayd repair board " + string(slug) + "`", Err: cause,
+		Remedy: "copy it away with its -wal and -shm, then put a good copy back", Err: cause,
 	}
 	if p, ok := errors.AsType[*problem.Error](cause); ok {
-		why.What, why.Err = p.What, p.Err
+		why.What, why.Err, why.Remedy = p.What, p.Err, cmp.Or(p.Remedy, why.Remedy)
 	}
 	reason := &problem.Error{What: why.What, Err: why.Err}
 	return &CorruptError{Path: path, Reason: reason.Error(), why: why}
@@ -70,7 +71,7 @@ func BackupCorrupt(path string) (string, error) {
 }
 
 func contentSum(path string) (string, error) {
-	f, err := os.Open(path)
+	f, err := openRegular(path)
 	if err != nil {
 		return "", err
 	}
@@ -82,9 +83,22 @@ func contentSum(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
+// openRegular opens a file for reading. What is none, a FIFO above all, could be waited for without an end.
+func openRegular(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		_ = f.Close()
+		return nil, fmt.Errorf("open %s: is not a regular file", path)
+	}
+	return f, nil
+}
+
 // copyFile makes the copy complete before it has its name.
 func copyFile(from, to string) (err error) {
-	src, err := os.Open(from)
+	src, err := openRegular(from)
 	if err != nil {
 		return err
 	}

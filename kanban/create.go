@@ -256,6 +256,9 @@ func (in *NewTask) checkWorkspace() error {
 	if in.BranchName != "" && in.WorkspaceKind != WorkspaceWorktree {
 		return invalid("branch "+quote(in.BranchName), "needs a workspace of kind worktree", "leave it out or set the kind")
 	}
+	if in.WorkspaceKind == WorkspaceScratch && in.WorkspacePath != "" {
+		return invalid("workspace "+quote(in.WorkspacePath), "needs a kind: a scratch workspace gets its own place", "set the kind to dir or worktree, or leave the path out")
+	}
 	if in.WorkspaceKind == WorkspaceScratch {
 		return nil
 	}

@@ -1,17 +1,18 @@
 package kanban
 
 import (
-	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 var currentFile = filepath.Join("kanban", "current")
 
 // Current is the board that people mean when they name none. A pointer to a board that is gone falls back to default.
 func (r *Root) Current() Slug {
-	f, err := r.fs.Open(currentFile)
+	f, err := r.fs.OpenFile(currentFile, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO must not be waited for
 	if err != nil {
 		return DefaultSlug
 	}
@@ -34,11 +35,12 @@ func (r *Root) SetCurrent(slug Slug) error {
 	if err != nil {
 		return err
 	}
-	if err := r.fs.MkdirAll("kanban", 0o755); err != nil {
-		return fmt.Errorf("switch board: %w", err)
+	err = r.fs.MkdirAll("kanban", dirMode)
+	if err == nil {
+		err = r.writeFile(currentFile, []byte(string(info.Slug)+"\n"))
 	}
-	if err := r.writeFile(currentFile, []byte(string(info.Slug)+"\n")); err != nil {
-		return fmt.Errorf("switch board: %w", err)
+	if err != nil {
+		return diskProblem("the current board below "+r.dir, "cannot be switched", "it stays "+string(r.Current()), err)
 	}
 	return nil
 }

@@ -48,8 +48,8 @@ func TryDispatchLock(db string) (*FileLock, error) { return tryLock(DispatchLock
 
 // TrySingletonLock takes the root's `kanban/.dispatcher.lock`, without waiting. Hold it for the process's life.
 func (r *Root) TrySingletonLock() (*FileLock, error) {
-	if err := r.fs.MkdirAll("kanban", 0o755); err != nil {
-		return nil, fmt.Errorf("take dispatcher lock: %w", err)
+	if err := r.fs.MkdirAll("kanban", dirMode); err != nil {
+		return nil, diskProblem("the dispatcher's lock below "+r.dir, "cannot be made", unchanged, err)
 	}
 	return tryLock(r.SingletonLockPath())
 }
@@ -61,7 +61,7 @@ func OpenLock(path string) (*FileLock, error) {
 }
 
 func (l *FileLock) open() error {
-	f, err := os.OpenFile(l.path, os.O_RDWR|os.O_APPEND|os.O_CREATE|unix.O_NONBLOCK, 0o644)
+	f, err := os.OpenFile(l.path, os.O_RDWR|os.O_APPEND|os.O_CREATE|unix.O_NONBLOCK, fileMode)
 	if err != nil {
 		return fmt.Errorf("open lock: %w", err)
 	}

@@ -17,15 +17,17 @@ func needsInit(opts Options) bool {
 }
 
 // explain gives a file's trouble the type and the advice of a board: errors of SQLite by their code, our own by themselves.
-func (b *Board) explain(err error) error {
+func (b *Board) explain(err error) error { return explain(b.slug, b.path, err) }
+
+func explain(slug Slug, path string, err error) error {
 	if err == nil || errors.Is(err, ErrCorruptBoard) || errors.Is(err, ErrNotFound) || sqlite.IsCommitted(err) {
 		return err
 	}
 	switch sqlite.ClassOf(err) {
 	case sqlite.Corrupt, sqlite.NotADatabase:
-		return corruptBoard(b.slug, b.path, err)
+		return corruptBoard(slug, path, err)
 	case sqlite.Missing:
-		return missingBoard(b.slug, b.path)
+		return missingBoard(slug, path)
 	}
 	return err
 }
@@ -64,9 +66,9 @@ func noBoard(slug Slug, path, what, remedy string) error {
 	}
 }
 
-func existingBoard(info Info) error {
+func existingBoard(slug Slug, path string) error {
 	return &problem.Error{
-		Kind: problem.Conflict, Thing: boardThing(info.Slug, info.Path), What: "exists already",
+		Kind: problem.Conflict, Thing: boardThing(slug, path), What: "exists already",
 		Fate: "it was left as it is", Err: mark{ErrConflict},
 	}
 }

@@ -2,6 +2,7 @@ package kanban
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,6 +43,9 @@ func (f Filter) sql() (string, []any, error) {
 	if !ok {
 		return "", nil, invalid("order "+quote(f.Sort), "is not known", "use one of "+strings.Join(sortedKeys(anyMap(sorts()))[1:], ", "))
 	}
+	if f.Status != "" && !slices.Contains(Statuses(), f.Status) {
+		return "", nil, invalid("status "+quote(string(f.Status)), "is not known", "use one of "+joinStatuses())
+	}
 	where, args := []string{"1"}, []any{}
 	for _, by := range [][2]string{
 		{"status", string(f.Status)},
@@ -63,6 +67,14 @@ func (f Filter) sql() (string, []any, error) {
 		sql, args = sql+" LIMIT ?", append(args, f.Limit)
 	}
 	return sql, args, nil
+}
+
+func joinStatuses() string {
+	var names []string
+	for _, s := range Statuses() {
+		names = append(names, string(s))
+	}
+	return strings.Join(names, ", ")
 }
 
 func anyMap(m map[string]string) map[string]any {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"gatewayd/internal/problem"
 )
@@ -48,18 +49,51 @@ func OpenRoot(dir string) (*Root, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open board root: %w", err)
 	}
-	root, err := os.OpenRoot(abs)
+	info, err := os.Stat(abs) // first, because opening a FIFO would wait for ever
+	if err == nil && !info.IsDir() {
+		return nil, &problem.Error{
+			Kind: problem.Config, Thing: "board root " + abs, What: "is not a directory (" + info.Mode().String() + ")", Fate: unchanged, Remedy: nameRoot,
+		}
+	}
+	var root *os.Root
+	if err == nil {
+		root, err = os.OpenRoot(abs)
+	}
 	if err != nil {
 		return nil, rootProblem(abs, err)
 	}
 	return &Root{dir: abs, fs: root}, nil
 }
 
+const nameRoot = "name the right place with --home or kanban.root"
+
 func rootProblem(dir string, err error) error {
-	p := &problem.Error{Kind: problem.Unavailable, Thing: "board root " + dir, What: "cannot be opened", Fate: "nothing was changed", Err: err}
 	if errors.Is(err, fs.ErrNotExist) {
-		p.Kind, p.What, p.Err = problem.NotFound, "does not exist", err
-		p.Remedy = "start gatewayd once, or name the right place with --home or kanban.root"
+		return &problem.Error{
+			Kind: problem.NotFound, Thing: "board root " + dir, What: "does not exist", Fate: "nothing was created",
+			Remedy: "start gatewayd once, or " + nameRoot, Err: mark{fs.ErrNotExist},
+		}
+	}
+	return diskProblem("board root "+dir, "cannot be opened", unchanged, err)
+}
+
+// diskProblem says what to do about a directory or a small file that cannot be read or written.
+func diskProblem(thing, what, fate string, err error) error {
+	if _, said := errors.AsType[*problem.Error](err); said {
+		return err
+	}
+	p := &problem.Error{Kind: problem.Unavailable, Thing: thing, What: what, Fate: fate, Remedy: "see that each part of the path is a directory", Err: err}
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		p.Kind, p.Remedy = problem.Full, "free some space and try again"
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		p.Kind, p.Remedy = problem.Full, "raise the limit of open files"
+	case errors.Is(err, syscall.EROFS):
+		p.Kind, p.Remedy = problem.Config, "the file system is read-only: make it writable, or "+nameRoot
+	case errors.Is(err, fs.ErrPermission):
+		p.Kind, p.Remedy = problem.Denied, "check owner and permissions of the directory"
+	case errors.Is(err, syscall.EIO):
+		p.Remedy = "see the kernel log for the disk"
 	}
 	return p
 }
@@ -125,9 +159,9 @@ func (r *Root) Boards() ([]Info, error) {
 // AllBoards is Boards with the archived ones. A directory whose name is no slug, or that holds neither board.json nor
 // kanban.db, is no board.
 func (r *Root) AllBoards() ([]Info, error) {
-	entries, err := fs.ReadDir(r.fs.FS(), filepath.Join("kanban", "boards"))
+	entries, err := r.readDir(filepath.Join("kanban", "boards"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("list boards: %w", err)
+		return nil, diskProblem("the boards below "+r.dir, "cannot be listed", unchanged, err)
 	}
 	infos := []Info{r.info(DefaultSlug)}
 	for _, e := range entries {
@@ -139,6 +173,18 @@ func (r *Root) AllBoards() ([]Info, error) {
 	}
 	slices.SortFunc(infos[1:], func(a, b Info) int { return strings.Compare(string(a.Slug), string(b.Slug)) })
 	return infos, nil
+}
+
+// readDir lists a directory in order of names. What is none must not be opened as a file would be: a FIFO waits.
+func (r *Root) readDir(name string) ([]fs.DirEntry, error) {
+	dir, err := r.fs.OpenFile(name, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	entries, err := dir.ReadDir(-1)
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, err
 }
 
 // exists: a board is a directory with a board.json or a kanban.db. What cannot be looked at counts as one, so that it

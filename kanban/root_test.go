@@ -113,12 +113,13 @@ func TestCreateIsExplicitAndOnce(t *testing.T) {
 	if err != nil || !strings.HasPrefix(string(text), "{\n  \"slug\": \"ops\",\n  \"name\": \"Ops ✓\"") || !strings.HasSuffix(string(text), "\n}\n") {
 		t.Errorf("board.json: %s, %v", text, err)
 	}
-	if _, err := r.Create("ops", Meta{}); !problem.Is(err, problem.Conflict) {
-		t.Errorf("second create: %v", err)
-	}
 	entries, _ := os.ReadDir(filepath.Join(r.dir, "kanban/boards/ops"))
 	if len(entries) != 1 {
 		t.Errorf("left behind: %v", entries)
+	}
+	openBoard(t, Options{Path: info.Path, Slug: "ops", Create: true})
+	if _, err := r.Create("ops", Meta{}); !problem.Is(err, problem.Conflict) || !strings.Contains(err.Error(), "exists already; it was left as it is") {
+		t.Errorf("second create: %v", err)
 	}
 }
 
@@ -167,8 +168,14 @@ func TestBrokenBoardJSONIsNoError(t *testing.T) {
 	}
 	// A file that cannot be understood is not overwritten either.
 	name := "N"
-	if _, err := r.Update("half", MetaChange{Name: &name}); err == nil {
-		t.Error("update wrote over a board.json it could not read")
+	if _, err := r.Update("half", MetaChange{Name: &name}); !problem.Is(err, problem.Damaged) {
+		t.Errorf("update of a board.json that cannot be read: %v", err)
+	}
+	if _, err := r.Create("half", Meta{Name: name}); !problem.Is(err, problem.Damaged) {
+		t.Errorf("create over a board.json that cannot be read: %v", err)
+	}
+	if text := fileBytes(t, filepath.Join(r.dir, "kanban/boards/half/board.json")); text != `{"name": "x` {
+		t.Errorf("a board.json that cannot be read was overwritten: %s", text)
 	}
 }
 
