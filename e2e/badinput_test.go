@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -210,4 +211,52 @@ func TestAStateFileThatIsTakenAwayAsksForANewStart(t *testing.T) {
 		t.Errorf("rows afterwards: %+v", rows)
 	}
 	d.stop()
+}
+
+// A demo that is stopped in the middle leaves nothing behind: no process, no directory.
+func TestAStoppedDemoLeavesNothing(t *testing.T) {
+	tmp := t.TempDir()
+	var errs bytes.Buffer
+	started, out := newWatcher("cards are claimed")
+	demo, err := reaper.StartChild([]string{program, "demo"}, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + tmp, "TMPDIR=" + tmp}, tmp, out, &errs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-started:
+	case <-demo.Done():
+		t.Fatal("the demo ended too early")
+	}
+	if err := demo.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	code, _, err := demo.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	oneLine(t, errs.String(), code, 1, "the demo was stopped")
+	left, err := os.ReadDir(tmp)
+	if err != nil || len(left) != 0 {
+		t.Errorf("left in the temporary directory: %v %v", left, err)
+	}
+}
+
+// watcher is a stream that tells when it has shown some words.
+type watcher struct {
+	words string
+	seen  chan struct{}
+	all   []byte
+	once  sync.Once
+}
+
+func newWatcher(words string) (<-chan struct{}, *watcher) {
+	w := &watcher{words: words, seen: make(chan struct{})}
+	return w.seen, w
+}
+
+func (w *watcher) Write(p []byte) (int, error) {
+	if w.all = append(w.all, p...); strings.Contains(string(w.all), w.words) {
+		w.once.Do(func() { close(w.seen) })
+	}
+	return len(p), nil
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gatewayd/config"
+	"gatewayd/internal/problem"
 	"gatewayd/internal/procfs"
 	"gatewayd/reaper"
 )
@@ -67,8 +69,14 @@ type count struct {
 func runDemo(ctx context.Context, std stdio, keep bool) error {
 	ctx, cancel := context.WithTimeout(ctx, demoBound)
 	defer cancel()
+	ctx, deaf := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer deaf()
 	d := &demo{client: newClient("", ""), out: std.out, start: time.Now(), order: map[string]int{}}
 	err := d.play(ctx)
+	if errors.Is(ctx.Err(), context.Canceled) {
+		d.cleanup(keep)
+		return &problem.Error{Kind: problem.Interrupted, Thing: "the demo", What: "was stopped", Fate: "its daemon has ended"}
+	}
 	if err != nil {
 		d.claim(false, "%v", err)
 		d.showLog()
@@ -266,6 +274,12 @@ func (d *demo) cleanup(keep bool) {
 		return
 	}
 	_ = os.WriteFile(d.gate(), nil, 0o600) // a worker that still waits may end
+	bound, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	_ = poll(bound, nil, func() (bool, error) { // what still runs would write into the home that goes
+		left, err := d.processes()
+		return len(left) == 0, err
+	})
 	if d.log != nil {
 		d.log.Close()
 	}
