@@ -46,7 +46,7 @@ func refuseNewer(path string, version int64) error {
 func errForeign(path string) error {
 	return &problem.Error{
 		Kind: problem.Damaged, Thing: fmt.Sprintf("state.db (%s)", path), What: "is a database of another program",
-		Fate: "the file was left as it is", Remedy: "move it away, or start with another --home; sessions of Hermes come in with `gatewayd import hermes DIR`",
+		Fate: "the file was left as it is", Remedy: "move it away, or start with another --home",
 		Err: mark{ErrForeignFile},
 	}
 }

@@ -92,7 +92,7 @@ func (c *cli) examine(ctx context.Context) []check {
 	}
 	checks = append(checks, checkHome(loaded.Config), checkDaemon(loaded.Config), checkSpace(loaded.Config), checkKey(loaded.Config), checkModel(ctx, loaded))
 	checks = append(checks, checkLanes(loaded)...)
-	checks = append(checks, checkFile(ctx, "state.db", storePath(loaded.Config), "prompts"))
+	checks = append(checks, checkFile(ctx, "state.db", storePath(loaded.Config), "sessions", "prompt_hash"))
 	return append(checks, checkBoards(ctx, loaded.Config)...)
 }
 
@@ -204,15 +204,15 @@ func checkBoards(ctx context.Context, cfg config.Config) []check {
 	}
 	var checks []check
 	for _, b := range boards {
-		checks = append(checks, checkFile(ctx, "board "+string(b.Slug), root.DBPath(b.Slug), "tasks"))
+		checks = append(checks, checkFile(ctx, "board "+string(b.Slug), root.DBPath(b.Slug), "tasks", "title"))
 	}
 	return checks
 }
 
 // checkFile reads a database through a connection of its own, which changes nothing: a file in rollback mode stays in
 // it, because that is the mode that is asked for, and one in WAL is never taken out of it. It also tells a file of
-// another program from ours, by a table that ours has.
-func checkFile(ctx context.Context, name, path, ours string) check {
+// another program from ours, by a column that ours has.
+func checkFile(ctx context.Context, name, path, table, column string) check {
 	info, err := os.Lstat(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return ok(name, "not made yet")
@@ -230,7 +230,7 @@ func checkFile(ctx context.Context, name, path, ours string) check {
 	defer f.Close()
 	found, foreign := "", false
 	err = f.Read(ctx, func(c *sqlite.Conn) error {
-		if _, err := c.Row("SELECT NOT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = ?)", []any{ours}, &foreign); err != nil {
+		if _, err := c.Row("SELECT NOT EXISTS (SELECT 1 FROM pragma_table_info(?) WHERE name = ?)", []any{table, column}, &foreign); err != nil {
 			return err
 		}
 		_, err := c.Row("PRAGMA quick_check(1)", nil, &found)
@@ -240,7 +240,7 @@ func checkFile(ctx context.Context, name, path, ours string) check {
 	case err != nil:
 		return failed(name, err)
 	case foreign:
-		return check{Name: name, State: "failed", Detail: path + " is a database of another program: it has no table " + ours, Remedy: "move it away, or put the right file back"}
+		return check{Name: name, State: "failed", Detail: path + " is a database of another program: it has no " + table + "." + column, Remedy: "move it away, or put the right file back"}
 	case found != "ok":
 		return check{Name: name, State: "failed", Detail: path + " is damaged: " + found, Remedy: "copy it away with its -wal and -shm, then put a good copy back"}
 	}
