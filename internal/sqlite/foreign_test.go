@@ -83,6 +83,56 @@ func TestWhatIsRefusedIsNotTouched(t *testing.T) {
 	}
 }
 
+// A program that crashed in rollback mode left a journal. Playing it back is a change too, so it is done to a copy until
+// the file turns out to be ours.
+func TestAJournalIsPlayedBackOnlyIntoAFileOfOurs(t *testing.T) {
+	for _, ours := range []bool{false, true} {
+		o := testOptions(t)
+		crashed(t, o.Path)
+		before, asked := everything(t, filepath.Dir(o.Path)), 0
+		o.Stale = func(c *Conn) (bool, error) {
+			var n, sum int
+			if _, err := c.Row("SELECT count(*), sum(length(body)) FROM users", nil, &n, &sum); err != nil {
+				return false, err
+			}
+			if asked++; n != 500 || sum != 500*100 {
+				t.Errorf("asked of %d rows with %d bytes", n, sum)
+			}
+			if !ours {
+				return false, &problem.Error{Kind: problem.Damaged, Thing: "it", What: "is foreign"}
+			}
+			return false, nil
+		}
+		f, err := Open(t.Context(), o)
+		if err == nil {
+			f.Close()
+		}
+		if (err == nil) != ours || asked == 0 {
+			t.Errorf("ours %t: asked %d times: %v", ours, asked, err)
+		}
+		if after := everything(t, filepath.Dir(o.Path)); !ours && after != before {
+			t.Errorf("before:\n%safter:\n%s", before, after)
+		}
+	}
+}
+
+// crashed leaves what a program leaves that dies in the middle of a large transaction: half of it in the file, and a
+// journal with what stood there before.
+func crashed(t *testing.T, path string) {
+	t.Helper()
+	alive := filepath.Join(t.TempDir(), "alive.db")
+	db, err := OpenBare(alive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(db.Exec(`PRAGMA journal_mode=DELETE; CREATE TABLE users(body);
+WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i+1 FROM n WHERE i < 500) INSERT INTO users SELECT printf('%100d', i) FROM n;
+PRAGMA cache_size=1; BEGIN; UPDATE users SET body = 'half'`), copyFile(alive, path), copyFile(alive+"-journal", path+"-journal"), db.Exec("ROLLBACK"), db.Close())
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // plant makes a database as another program does.
 func plant(t *testing.T, path, script string) {
 	t.Helper()

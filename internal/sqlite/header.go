@@ -112,9 +112,8 @@ func (f *File) preflightHeader(ctx context.Context) error {
 		if err := f.refuseRetired(ctx, nil); err != nil {
 			return err
 		}
-		return f.lookFirst(ctx)
 	}
-	return nil
+	return f.lookFirst(ctx, head[headerWriteVer])
 }
 
 // tlsHint names the one incident that is easy to recognise: a recycled descriptor number once made a program
