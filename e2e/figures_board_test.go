@@ -69,7 +69,7 @@ func claimFigures(t *testing.T) []figure {
 	rate, twice := claimRace(t, filepath.Join(dir, "four.db"), 4, 2000)
 	return []figure{
 		atMost("claim (CAS, run, event; FULL)", median(claims), "µs", "overwrite + fdatasync", median(syncs), 2.5),
-		{Name: "claims by 4 processes", Value: rate, Unit: "/s", Target: "≥ 800 /s", Met: rate >= 800},
+		{Name: "claims by 4 processes", Value: rate, Unit: "/s", Limit: "the target", Ratio: rate / 800, Target: "≥ 800 /s", Met: rate >= 800},
 		below("cards claimed twice by 4 processes", float64(twice), "cards", 0),
 	}
 }

@@ -83,9 +83,13 @@ func atMost(name string, value float64, unit, limitName string, limit, target fl
 	}
 }
 
-// below makes a figure that must not exceed an absolute target.
+// below makes a figure that must not exceed an absolute target; its ratio is to that.
 func below(name string, value float64, unit string, target float64) figure {
-	return figure{Name: name, Value: value, Unit: unit, Target: fmt.Sprintf("≤ %g %s", target, unit), Met: value <= target}
+	f := figure{Name: name, Value: value, Unit: unit, Limit: "the target", Target: fmt.Sprintf("≤ %g %s", target, unit), Met: value <= target}
+	if target > 0 {
+		f.Ratio = value / target
+	}
+	return f
 }
 
 func median(v []float64) float64 { return quantile(v, 0.5) }
