@@ -22,6 +22,7 @@ const (
 	DefaultKeepAlive = 15 * time.Second // below the 30 to 60 s after which proxies give up on a silent connection
 	DefaultOpenAfter = time.Second      // a stream's headers wait so long for a refusal that deserves a status of its own
 	DefaultPatience  = 60 * time.Second // how long one write to a client that does not read may take
+	DefaultBodyTime  = 30 * time.Second // how long a body may take to arrive; one that never does would hold its connection for ever
 )
 
 // Chat is the conversations: gateway.Gateway.
@@ -90,7 +91,7 @@ type Options struct {
 	ShowReasoning  bool     // stream the model's reasoning as reasoning_content
 	SystemPrompt   string   // what a client's system message is added to; empty: gateway.DefaultSystemPrompt
 
-	KeepAlive, OpenAfter, Patience time.Duration
+	KeepAlive, OpenAfter, Patience, BodyTime time.Duration
 
 	PID     int
 	Version string
@@ -117,7 +118,7 @@ func New(opts Options) http.Handler {
 		s.turns = make(chan struct{}, s.MaxTurns)
 	}
 	r := chi.NewRouter()
-	r.Use(s.observe, s.guard, secureHeaders, s.origins.check)
+	r.Use(s.observe, s.guard, s.boundBody, secureHeaders, s.origins.check)
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) { s.fail(w, r, errNoRoute(r)) })
 	r.MethodNotAllowed(s.notAllowed(r))
 	for _, path := range []string{"/health", "/v1/health"} {
@@ -170,7 +171,7 @@ func (o Options) withDefaults() Options {
 	for _, d := range []struct {
 		value    *time.Duration
 		fallback time.Duration
-	}{{&o.KeepAlive, DefaultKeepAlive}, {&o.OpenAfter, DefaultOpenAfter}, {&o.Patience, DefaultPatience}} {
+	}{{&o.KeepAlive, DefaultKeepAlive}, {&o.OpenAfter, DefaultOpenAfter}, {&o.Patience, DefaultPatience}, {&o.BodyTime, DefaultBodyTime}} {
 		if *d.value <= 0 {
 			*d.value = d.fallback
 		}

@@ -63,6 +63,7 @@ func (s *server) createBoard(r *http.Request) (answer, error) {
 		func() error { return take(o, "color", &meta.Color) },
 		func() error { return take(o, "default_workdir", &meta.DefaultWorkdir) },
 		func() error { return take(o, "project_id", &meta.ProjectID) },
+		o.done,
 	} {
 		if err := step(); err != nil {
 			return answer{}, err
@@ -78,6 +79,9 @@ func (s *server) createBoard(r *http.Request) (answer, error) {
 	info, err := s.Boards.Create(r.Context(), slug, meta)
 	if err != nil {
 		return answer{}, err
+	}
+	if fresh, err := s.Boards.Lookup(slug); err == nil {
+		info = fresh // with the file that was just made
 	}
 	s.wake(slug)
 	return answer{http.StatusCreated, map[string]any{"board": info}}, nil

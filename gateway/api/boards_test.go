@@ -30,7 +30,8 @@ func (s *shelf) open(ctx context.Context, slug kanban.Slug, create bool) (*kanba
 }
 
 func (s *shelf) Create(ctx context.Context, slug kanban.Slug, meta kanban.Meta) (kanban.Info, error) {
-	if _, err := s.Root.Create(slug, meta); err != nil {
+	info, err := s.Root.Create(slug, meta)
+	if err != nil {
 		return kanban.Info{}, err
 	}
 	board, err := s.open(ctx, slug, true)
@@ -38,7 +39,7 @@ func (s *shelf) Create(ctx context.Context, slug kanban.Slug, meta kanban.Meta) 
 		return kanban.Info{}, err
 	}
 	defer board.Close()
-	return s.Lookup(slug)
+	return info, nil // as it was before its file was made
 }
 
 func (s *shelf) Acquire(ctx context.Context, slug kanban.Slug) (Board, func(), error) {
@@ -66,8 +67,8 @@ func TestBoardsAndCardsOverHTTP(t *testing.T) {
 	boards := newShelf(t)
 	h, _ := plain(func(o *Options) { o.Boards, o.Dispatch = boards, dispatch })
 
-	w := ask(h, "POST", "/api/boards", `{"slug":"Plans","name":"Great Plans","extra":1}`)
-	if board, _ := decoded(t, w)["board"].(map[string]any); w.Code != http.StatusCreated || board["slug"] != "plans" || board["name"] != "Great Plans" {
+	w := ask(h, "POST", "/api/boards", `{"slug":"Plans","name":"Great Plans"}`)
+	if board, _ := decoded(t, w)["board"].(map[string]any); w.Code != http.StatusCreated || board["slug"] != "plans" || board["name"] != "Great Plans" || board["has_file"] != true {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
 	if list, _ := decoded(t, ask(h, "GET", "/api/boards", ""))["boards"].([]any); len(list) != 2 {
@@ -120,6 +121,8 @@ func TestWhatABoardRefuses(t *testing.T) {
 	}{
 		{"POST", "/api/boards", `{}`, 400, "slug"},
 		{"POST", "/api/boards", `{"slug":7}`, 400, "slug"},
+		{"POST", "/api/boards", `{"slug":"more","colour":"red"}`, 400, "colour"},
+		{"GET", "/api/boards/more", "", 404, nil},
 		{"POST", "/api/boards", `{"slug":"../x"}`, 400, nil},
 		{"POST", "/api/boards", `{"slug":"plans"}`, 409, nil},
 		{"GET", "/api/boards/none", "", 404, nil},
@@ -132,6 +135,9 @@ func TestWhatABoardRefuses(t *testing.T) {
 		{"GET", "/api/boards/plans/tasks?limit=-1", "", 400, "limit"},
 		{"GET", "/api/boards/plans/tasks?include_archived=maybe", "", 400, "include_archived"},
 		{"GET", "/api/boards/plans/tasks?sort=color", "", 400, nil},
+		{"GET", "/api/boards/plans/tasks?status=foo", "", 400, nil},
+		{"POST", "/api/boards/plans/tasks", `{"title":"x","status":"running"}`, 400, "status"},
+		{"POST", "/api/boards/plans/tasks", `{"title":"x","priorty":1}`, 400, "priorty"},
 		{"POST", "/api/boards/plans/tasks", `{}`, 400, "title"},
 		{"POST", "/api/boards/plans/tasks", `{"title":["x"]}`, 400, "title"},
 		{"POST", "/api/boards/plans/tasks", `{"title":"x","parents":"t_1"}`, 400, "parents"},
@@ -145,6 +151,15 @@ func TestWhatABoardRefuses(t *testing.T) {
 		if w.Code != c.status || inner["message"] == "" || inner["param"] != c.param {
 			t.Errorf("%s %s %s: %d %s", c.method, c.path, c.body, w.Code, w.Body)
 		}
+	}
+	if w := ask(h, "GET", "/api/boards/plans/tasks?status=foo", ""); !strings.Contains(w.Body.String(), "triage, todo, scheduled") {
+		t.Errorf("the known statuses are not named: %s", w.Body)
+	}
+	if w := ask(h, "POST", "/api/boards/plans/tasks", `{"title":"x","status":"running"}`); !strings.Contains(w.Body.String(), "initial_status") {
+		t.Errorf("the known fields are not named: %s", w.Body)
+	}
+	if list, _ := decoded(t, ask(h, "GET", "/api/boards/plans/tasks", ""))["tasks"].([]any); len(list) != 0 {
+		t.Errorf("refused cards were made: %v", list)
 	}
 	if _, err := os.Stat("none"); err == nil {
 		t.Error("a refused name left a directory")

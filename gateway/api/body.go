@@ -6,11 +6,27 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
+	"os"
+	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
+
+// boundBody gives a body its time to arrive, whoever reads it: net/http itself reads what a handler left, before it sends
+// the answer. Once the whole body was read, net/http lifts the bound to listen for the client's going, so that a turn may take
+// as long as it likes; a timeout of the whole server would cut it off.
+func (s *server) boundBody(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.BodyTime)) // only a test's recorder has none
+		}
+		next.ServeHTTP(w, r)
+	})
+}
 
 // readBody takes a whole JSON body within the bound. A length that is announced is refused before a byte is read.
 func (s *server) readBody(r *http.Request) ([]byte, error) {
@@ -24,6 +40,9 @@ func (s *server) readBody(r *http.Request) ([]byte, error) {
 	if err != nil {
 		if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return nil, errTooLarge(tooLarge.Limit)
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil, &refusal{status: http.StatusRequestTimeout, code: "body_timeout", message: fmt.Sprintf("the body did not arrive within %v; nothing of it was taken", s.BodyTime), cause: err}
 		}
 		return nil, &refusal{status: http.StatusBadRequest, code: "body_unreadable", message: "the body ended before its announced length", cause: err}
 	}
@@ -55,11 +74,12 @@ func checkContentType(h http.Header) error {
 	return nil
 }
 
-// object is a JSON object whose fields are read one by one, so that a wrong type is told with the field's name. Unknown fields are
-// nobody's business: clients send many.
+// object is a JSON object whose fields are read one by one, so that a wrong type is told with the field's name. In OpenAI's part
+// unknown fields are nobody's business, because clients send many; our own routes refuse them by done.
 type object struct {
 	path   string
 	fields map[string]json.RawMessage
+	asked  map[string]bool // fields that take was asked for
 }
 
 // parseObject reads a body that must be one object and nothing after it.
@@ -78,7 +98,7 @@ func parseObject(body []byte) (object, error) {
 	if fields == nil {
 		return object{}, &refusal{status: http.StatusBadRequest, code: "invalid_json", message: "the body is null; a JSON object is wanted"}
 	}
-	return object{fields: fields}, nil
+	return object{fields: fields, asked: map[string]bool{}}, nil
 }
 
 func (o object) name(field string) string {
@@ -95,6 +115,9 @@ func (o object) has(field string) bool {
 
 // take reads a field into dst. A missing field and null leave it alone.
 func take[T any](o object, field string, dst *T) error {
+	if o.asked != nil {
+		o.asked[field] = true
+	}
 	if !o.has(field) {
 		return nil
 	}
@@ -103,6 +126,18 @@ func take[T any](o object, field string, dst *T) error {
 		return errType(o.name(field), want(value), o.fields[field])
 	}
 	*dst = value
+	return nil
+}
+
+// done refuses fields that nobody asked for: one that is misspelt, or that cannot be set, would be dropped in silence.
+func (o object) done() error {
+	for _, field := range slices.Sorted(maps.Keys(o.fields)) {
+		if !o.asked[field] {
+			e := errField(o.name(field), "is not a field of this request; it knows %s", strings.Join(slices.Sorted(maps.Keys(o.asked)), ", "))
+			e.code = "unknown_field"
+			return e
+		}
+	}
 	return nil
 }
 

@@ -125,7 +125,14 @@ func TestOnlyAllowedOriginsMayCall(t *testing.T) {
 			t.Errorf("%s: %d %s", c.name, w.Code, w.Body)
 		}
 		if !c.want {
-			refused(t, w, http.StatusForbidden, "origin_not_allowed")
+			message, _ := refused(t, w, http.StatusForbidden, "origin_not_allowed")["message"].(string)
+			named := c.headers["Origin"]
+			if named == "" {
+				named = "the browser calls this a " + c.headers["Sec-Fetch-Site"] + " request"
+			}
+			if !strings.Contains(message, named) {
+				t.Errorf("%s: the answer does not say %q: %s", c.name, named, message)
+			}
 		}
 		if origin := c.headers["Origin"]; origin != "" {
 			if w := ask(h, "GET", "/v1/models", "", set); (w.Code == http.StatusOK) != c.want {

@@ -47,6 +47,9 @@ func (g *originGate) check(next http.Handler) http.Handler {
 		}
 		if !g.mayCall(r) {
 			e := &refusal{status: http.StatusForbidden, code: "origin_not_allowed", message: fmt.Sprintf("the Origin %.200q may not call this daemon; add it to api.allowed_origins if it may", r.Header.Get("Origin"))}
+			if r.Header.Get("Origin") == "" {
+				e.message = fmt.Sprintf("the browser calls this a %.20s request and names no Origin; pages of other sites may not call this daemon", r.Header.Get("Sec-Fetch-Site"))
+			}
 			writeJSON(w, e.status, e.envelope())
 			return
 		}

@@ -83,6 +83,7 @@ func parseCard(o object) (kanban.NewTask, error) {
 		func() error { return take(o, "provider_override", &card.ProviderOverride) },
 		func() error { return take(o, "reasoning_effort", &card.ReasoningEffort) },
 		func() error { return take(o, "completion_contract", &card.CompletionContract) },
+		o.done,
 	} {
 		if err := step(); err != nil {
 			return card, err
