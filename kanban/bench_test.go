@@ -34,12 +34,31 @@ func BenchmarkClaim(b *testing.B) {
 	}
 	b.StopTimer()
 	claim := b.Elapsed()
-	const frames = 12 // leaves of three tables, seven indexes and the sequence
 	page := writeAndSync(b, filepath.Join(dir, "page"), 4096, false)
-	log := writeAndSync(b, filepath.Join(dir, "log"), frames*(4096+24), true)
+	log := writeAndSync(b, filepath.Join(dir, "log"), claimFrames*(4096+24), true)
 	b.ReportMetric(float64(claim)/float64(page), "x_page")
 	b.ReportMetric(float64(claim)/float64(log), "x_frames")
 	b.ReportMetric(float64(page.Microseconds())/float64(b.N), "µs/page")
+}
+
+// claimFrames is what the format makes a claim write: leaves of tasks, task_runs and task_events, of the six indexes that
+// the new rows and the new status are in, and the sequence.
+const claimFrames = 10
+
+func TestAClaimWritesNoMorePagesThanTheFormatAsks(t *testing.T) {
+	b := newBoard(t)
+	card := b.make(t, NewTask{Assignee: "dev"})
+	if _, err := b.file.Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.mustClaim(t, card.ID) // the first write after a whole checkpoint begins the -wal anew
+	wal, frames := fileBytes(t, b.Path()+"-wal"), 0
+	for at := 32; at+24 <= len(wal) && wal[at+8:at+16] == wal[16:24]; at += 24 + 4096 {
+		frames++
+	}
+	if frames == 0 || frames > claimFrames {
+		t.Errorf("a claim wrote %d frames, want at most %d", frames, claimFrames)
+	}
 }
 
 // writeAndSync writes and syncs b.N times, over the same place or one after the other up to a size that a -wal has.
