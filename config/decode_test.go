@@ -69,7 +69,7 @@ func TestBadFilesAreRefusedWithPlaceAndRemedy(t *testing.T) {
 		"key as its name":      {"model:\n  api_key_env: sk-hunter2\n", []string{"model.api_key_env must be the name of a variable"}},
 		"password in URL":      {"model:\n  base_url: http://u:hunter2@x/v1\n", []string{"must not hold a user or password"}},
 		"missing key file":     {"model:\n  api_key_file: gone\n", []string{":2: model.api_key_file", "cannot be read"}},
-		"lane, name":           {"kanban:\n  lanes:\n    My Lane: {preset: agent}\n", []string{":3: kanban.lanes.My Lane must be named with"}},
+		"lane, name":           {"kanban:\n  lanes:\n    My Lane: {preset: agent}\n", []string{":3: kanban.lanes.\"My Lane\" must be named with"}},
 		"lane, preset":         {"kanban:\n  lanes:\n    a: {preset: cloude}\n", []string{"kanban.lanes.a.preset must be one of", "did you mean claude?"}},
 		"lane, nothing":        {"kanban:\n  lanes:\n    a: {}\n", []string{"kanban.lanes.a says neither preset nor argv"}},
 		"lane, command":        {"kanban:\n  lanes:\n    a: {preset: command}\n", []string{"kanban.lanes.a needs an argv"}},

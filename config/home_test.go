@@ -247,7 +247,7 @@ func TestAReadOnlyOrFullFileSystemIsNamed(t *testing.T) {
 		if !problem.Is(err, want.kind) {
 			t.Errorf("%v: %v", errno, err)
 		}
-		wantParts(t, err.Error(), "/home/a/.gatewayd", want.text)
+		wantParts(t, err.Error(), "/home/a/.gatewayd", want.text, "nothing was opened")
 	}
 }
 

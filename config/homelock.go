@@ -156,14 +156,15 @@ func (h *HomeLock) Release() error {
 	return h.file.Close()
 }
 
-// HolderOf tells who holds a home, without touching the lock. A home that does not exist is not held.
+// HolderOf tells who holds a home, without touching the lock. A home that does not exist is not held. It only reads, so
+// it answers on a read-only file system too.
 func HolderOf(dir string) (holder Holder, held bool, err error) {
-	file, err := openLock(filepath.Join(dir, lockName), os.O_RDWR)
+	file, err := openLock(filepath.Join(dir, lockName), os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Holder{}, false, nil
 	}
 	if err != nil {
-		return Holder{}, false, homeProblem(dir, err)
+		return Holder{}, false, askProblem(dir, err)
 	}
 	defer file.Close()
 	if held, err = askLock(file); err != nil || !held {
@@ -179,10 +180,29 @@ func heldProblem(dir string, holder Holder) error {
 	}
 }
 
-// homeProblem says what keeps a home from being used.
-func homeProblem(dir string, err error) error {
+// askProblem says what keeps a home from being asked about: a question has nothing to undo.
+func askProblem(dir string, err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return noAccess(dir, err)
+	}
+	p := homeProblem(dir, err)
+	p.Fate = ""
+	return p
+}
+
+// noAccess: the caller cannot look into the home at all.
+func noAccess(dir string, err error) *problem.Error {
+	return &problem.Error{
+		Kind: problem.Config, Thing: "home " + dir, What: fmt.Sprintf("is not accessible for this user (uid %d)", os.Getuid()),
+		Remedy: "change its owner or give another --home", Err: err,
+	}
+}
+
+// homeProblem says what keeps a home from being used. The lock's own file may be there by then, so all that is promised is that
+// nothing in the home was opened.
+func homeProblem(dir string, err error) *problem.Error {
 	p := &problem.Error{
-		Kind: problem.Config, Thing: "home " + dir, What: "cannot be used", Fate: "nothing was created",
+		Kind: problem.Config, Thing: "home " + dir, What: "cannot be used", Fate: "nothing was opened",
 		Remedy: "give another --home", Err: err,
 	}
 	switch {

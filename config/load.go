@@ -93,6 +93,10 @@ func (l *loader) file() {
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return // a home that is no directory is refused by whoever wants to live there
 	}
+	if at, ok := errors.AsType[*os.PathError](err); ok && at.Op == "stat" && errors.Is(err, os.ErrPermission) {
+		l.problems = append(l.problems, noAccess(l.Home, err)) // a stat needs no right to the file, only to its directory
+		return
+	}
 	if err != nil {
 		l.refuse(l.Path, "cannot be read", "make it a readable text file or remove it", err)
 		return
