@@ -22,7 +22,7 @@ const selectOccupied = `SELECT EXISTS (SELECT 1 FROM tasks WHERE status = 'runni
 // Survey reads it.
 func (b *Board) Survey(ctx context.Context) (Survey, error) {
 	var s Survey
-	err := b.read(ctx, func(c *sqlite.Conn) (err error) {
+	err := b.peek(ctx, func(c *sqlite.Conn) (err error) {
 		s = Survey{}
 		var running, ready, todo bool
 		if _, err = c.Row(selectOccupied, nil, &running, &ready, &todo); err != nil {

@@ -34,7 +34,7 @@ const runWidth = 17
 // Running lists the cards that are being worked on.
 func (b *Board) Running(ctx context.Context) ([]Running, error) {
 	var list []Running
-	err := b.read(ctx, func(c *sqlite.Conn) (err error) {
+	err := b.peek(ctx, func(c *sqlite.Conn) (err error) {
 		list, err = collect(c, scanRunning, selectRunning)
 		return err
 	})
@@ -76,7 +76,7 @@ FROM task_events e WHERE e.task_id = ? ORDER BY e.id DESC LIMIT 1`
 // review, each by priority and age. Cards that never ran cost one row; the past is read only where there is one.
 func (b *Board) Ready(ctx context.Context) ([]Candidate, error) {
 	var list []Candidate
-	err := b.read(ctx, func(c *sqlite.Conn) (err error) {
+	err := b.peek(ctx, func(c *sqlite.Conn) (err error) {
 		list, err = candidates(c)
 		return err
 	})
@@ -106,7 +106,7 @@ const selectDue = `SELECT MIN(due) FROM (
 // The zero time means never.
 func (b *Board) Due(ctx context.Context) (time.Time, error) {
 	var due int64
-	err := b.read(ctx, func(c *sqlite.Conn) error {
+	err := b.peek(ctx, func(c *sqlite.Conn) error {
 		_, err := c.Row(selectDue, nil, &due)
 		return err
 	})

@@ -169,7 +169,7 @@ FROM gw_runs g WHERE g.settled_at IS NULL ORDER BY g.run_id`
 // Keepers lists the runs whose end has not been accounted for, whether they are current or a verdict has closed them.
 func (b *Board) Keepers(ctx context.Context) ([]Keeper, error) {
 	var list []Keeper
-	err := b.read(ctx, func(c *sqlite.Conn) (err error) {
+	err := b.peek(ctx, func(c *sqlite.Conn) (err error) {
 		list, err = collect(c, scanKeeper, selectKeepers)
 		return err
 	})

@@ -34,6 +34,11 @@ func (b *Board) read(ctx context.Context, do func(*sqlite.Conn) error) error {
 	return b.explain(b.file.Read(ctx, do))
 }
 
+// peek is a short read for the dispatcher, which looks at every board and must not keep a second connection on each.
+func (b *Board) peek(ctx context.Context, do func(*sqlite.Conn) error) error {
+	return b.explain(b.file.Peek(ctx, do))
+}
+
 const (
 	insertEvent = `INSERT INTO task_events (task_id, run_id, kind, payload, created_at) VALUES (?, ?, ?, ?, ?)`
 	selectEvent = `SELECT 1 FROM task_events WHERE id = ? AND task_id = ? AND kind = ? AND payload IS ? AND created_at = ?`

@@ -200,15 +200,30 @@ func (d *daemon) makeBoard(ctx context.Context, path string) (*kanban.Board, err
 
 // boardAt says how the board at a path is opened.
 func (d *daemon) boardAt(path string) (kanban.Options, error) {
-	boards, err := d.root.Boards()
+	slug, err := d.slugAt(path)
 	if err != nil {
 		return kanban.Options{}, err
 	}
+	return boardOptions(d.config.Config, d.root, slug, d.log), nil
+}
+
+// slugAt names the board whose file this is. The directory says it for all but boards behind links, and reading the
+// list for each of a hundred boards would make the start slow.
+func (d *daemon) slugAt(path string) (kanban.Slug, error) {
+	for _, name := range []string{string(kanban.DefaultSlug), filepath.Base(filepath.Dir(path))} {
+		if slug, err := kanban.ParseSlug(name); err == nil && resolved(d.root.DBPath(slug)) == path {
+			return slug, nil
+		}
+	}
+	boards, err := d.root.Boards()
+	if err != nil {
+		return "", err
+	}
 	at := slices.IndexFunc(boards, func(b kanban.Info) bool { return b.Path == path || resolved(b.Path) == path })
 	if at < 0 {
-		return kanban.Options{}, &problem.Error{Kind: problem.NotFound, Thing: path, What: "is not a board of " + d.root.Dir()}
+		return "", &problem.Error{Kind: problem.NotFound, Thing: path, What: "is not a board of " + d.root.Dir()}
 	}
-	return boardOptions(d.config.Config, d.root, boards[at].Slug, d.log), nil
+	return boards[at].Slug, nil
 }
 
 // resolved follows the links to a board, as the registry does: the file or any directory above it may be one.

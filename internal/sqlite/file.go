@@ -157,6 +157,13 @@ func (f *File) Read(ctx context.Context, fn func(*Conn) error) error {
 	return err
 }
 
+// Peek is Read on the writer's connection, in its turn among the writes. It is for short reads of files that mostly
+// rest: a reader of its own would cost such a file a second connection, a third of a megabyte and three descriptors.
+// A long fn holds up every write. fn must not call Read, Peek or Write of the same File.
+func (f *File) Peek(ctx context.Context, fn func(*Conn) error) error {
+	return f.readOnWriter(ctx, fn)
+}
+
 func (f *File) readOnWriter(ctx context.Context, fn func(*Conn) error) error {
 	err := f.writer.submit(ctx, &request{
 		op:       Op{Label: "read"},
