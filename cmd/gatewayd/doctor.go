@@ -179,7 +179,7 @@ func checkLanes(loaded config.Loaded) []check {
 	for _, name := range slices.Sorted(maps.Keys(loaded.Kanban.Lanes)) {
 		lane, _ := lanes.Lookup(name)
 		if program := lane.MissingProgram(loaded.Environ); program != "" {
-			checks = append(checks, check{Name: "lane " + name, State: "failed", Detail: program + " is missing", Remedy: lane.MissingRemedy(program)})
+			checks = append(checks, check{Name: "lane " + name, State: "failed", Detail: program + " " + lane.MissingWhat(program), Remedy: lane.MissingRemedy(program)})
 			continue
 		}
 		checks = append(checks, ok("lane "+name, "%s", lane.Preset))

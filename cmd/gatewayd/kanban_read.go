@@ -108,7 +108,7 @@ func circumstances(t kanban.Task) []string {
 		{t.CompletedAt != 0, "completed " + epoch(t.CompletedAt)},
 		{t.Priority != 0, fmt.Sprintf("priority %d", t.Priority)},
 		{t.WorkspacePath != "", t.WorkspaceKind + " " + line(t.WorkspacePath)},
-		{t.ConsecutiveFailures != 0, fmt.Sprintf("failed %d times in a row", t.ConsecutiveFailures)},
+		{t.ConsecutiveFailures != 0, fmt.Sprintf("failures in a row: %d", t.ConsecutiveFailures)},
 	} {
 		if f.is {
 			facts = append(facts, f.says)

@@ -37,7 +37,7 @@ type Error struct {
 	Thing  string // what it is about: "board default (/home/a/.gatewayd/kanban.db)"
 	What   string // what is wrong with it: "is not a SQLite database"
 	Fate   string // what happened to the data: "the file was left as it is"
-	Remedy string // what the reader should do: "move it away or run `gatewayd repair board default`"
+	Remedy string // what the reader should do: "copy it away and put a good copy in its place"
 	Err    error
 }
 

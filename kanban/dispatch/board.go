@@ -217,7 +217,7 @@ func (d *Dispatcher) failed(b *board, p *pass, err error) {
 // the -wal. There is one ERROR for each state of the file, however often it is looked at.
 func (d *Dispatcher) disable(b *board, p *pass, err error) {
 	b.close()
-	reason, remedy := damageOf(b.slug, err)
+	reason, remedy := damageOf(err)
 	next, first := b.bad.failed(sqlite.TakeFingerprint(b.path), reason, p.now)
 	if first {
 		b.log.Error("board is disabled and its file was left as it is; other boards go on", "path", b.path, "error", reason, "remedy", remedy)
@@ -231,8 +231,8 @@ func (d *Dispatcher) disable(b *board, p *pass, err error) {
 }
 
 // damageOf takes the words for a damaged file from whoever looked at it: what is wrong, and what to do.
-func damageOf(slug kanban.Slug, err error) (reason, remedy string) {
-	reason, remedy = "is damaged: "+err.Error(), "run `gatewayd repair board "+string(slug)+"`, or put a good copy in its place"
+func damageOf(err error) (reason, remedy string) {
+	reason, remedy = "is damaged: "+err.Error(), "copy it away with its -wal and -shm, then put a good copy in its place"
 	if c, ok := errors.AsType[*kanban.CorruptError](err); ok {
 		reason = c.Reason
 	}
