@@ -152,9 +152,9 @@ func (d *decider) enable() (Journal, error) {
 func (d *decider) enabled(was byte) Journal {
 	if was == 1 {
 		d.log.Warn("database was in rollback mode and is in WAL from now on")
-		return Journal{Mode: "wal", Reason: "default; it was in rollback mode before"}
+		return Journal{Mode: "wal", Reason: "this file system carries WAL; the file was in rollback mode before"}
 	}
-	return Journal{Mode: "wal", Reason: "default"}
+	return Journal{Mode: "wal", Reason: "a new file, on a file system that carries WAL"}
 }
 
 // refused: the lock service or an authorizer said no. The mode on disk is read again before leaving WAL, because
