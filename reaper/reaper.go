@@ -161,6 +161,7 @@ func (r *Reaper) leave(p *Process) {
 // costs one more try; nothing of the first one is left by then.
 func (r *Reaper) begin(ctx context.Context, p *Process, cmd command, spec Spec) error {
 	if spare := r.takeSpare(); spare != nil {
+		defer r.refillSoon()
 		err := p.hand(ctx, spare, cmd, spec.Output)
 		if !errors.Is(err, errKeeperDied) {
 			return err
