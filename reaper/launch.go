@@ -4,7 +4,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"time"
 )
+
+// wordsTime is for reading what a keeper said before it exited: nobody else can hold its socket open, and nobody waits
+// for longer.
+const wordsTime = time.Second
 
 // keeperProc is a keeper process as its daemon holds it.
 type keeperProc struct {
@@ -48,6 +53,7 @@ func (r *Reaper) launch() (*keeperProc, error) {
 // itself ended does not matter: the record does.
 func (k *keeperProc) await(cmd *exec.Cmd) {
 	_ = waitExit(k.pidfd)
+	_ = k.control.SetReadDeadline(time.Now().Add(wordsTime))
 	_ = cmd.Wait()
 	children.forget(cmd)
 	k.pidfd.Close()

@@ -184,16 +184,24 @@ func (f *failed) problem(cmd command) error {
 	}
 }
 
-// watch waits for the end and settles what it was.
+// watch waits for the end and settles what it was. Last words are said when nothing of the tree is left and the record
+// was written; that the keeper itself, a large process, then takes its time to exit keeps nobody waiting. A keeper
+// without last words must be gone before its tree is ended for it.
 func (p *Process) watch(k *keeperProc) {
-	<-k.exited
-	record := p.reaper.settle(p.begun, p.lastWords)
+	words, told := p.lastWords()
+	if !told {
+		<-k.exited
+	}
+	record := p.reaper.settle(p.begun, func() (Record, bool) { return words, told })
 	p.output.finish()
 	p.mu.Lock()
 	p.control = nil
 	k.close()
 	p.mu.Unlock()
+	p.reaper.parting(k, true)
 	p.end(record)
+	<-k.exited
+	p.reaper.parting(k, false)
 }
 
 // end closes the run for everybody who waits.
@@ -203,9 +211,8 @@ func (p *Process) end(record Record) {
 	close(p.done)
 }
 
-// lastWords is the record as the keeper told it, for the case that its disk took none.
+// lastWords is the record as the keeper told it, for the case that its disk took none. It blocks until the keeper ends.
 func (p *Process) lastWords() (Record, bool) {
-	_ = p.control.SetReadDeadline(time.Now().Add(time.Second))
 	var last answer
 	if err := p.decoder.Decode(&last); err != nil || last.Ended == nil {
 		return Record{}, false

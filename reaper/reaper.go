@@ -36,7 +36,8 @@ type Reaper struct {
 	mu        sync.Mutex
 	live      map[string]*Process
 	pool      []*keeperProc
-	closed    bool // Run has returned: no spare is wanted any more
+	exiting   map[*keeperProc]bool // their run is over
+	closed    bool                 // Run has returned: no spare is wanted any more
 	refill    chan struct{}
 	spareDied chan struct{}
 }
@@ -65,7 +66,7 @@ func New(o Options) (*Reaper, error) {
 	}
 	r := &Reaper{
 		store: store{dir: dir}, exe: cmp.Or(o.Exe, selfExe), log: log, spares: max(cmp.Or(o.Spares, 1), 0),
-		live: map[string]*Process{}, refill: make(chan struct{}, 1), spareDied: make(chan struct{}, 1),
+		live: map[string]*Process{}, exiting: map[*keeperProc]bool{}, refill: make(chan struct{}, 1), spareDied: make(chan struct{}, 1),
 	}
 	return r, r.takeStock()
 }
@@ -154,6 +155,17 @@ func (r *Reaper) leave(p *Process) {
 	defer r.mu.Unlock()
 	if r.live[p.id] == p {
 		delete(r.live, p.id)
+	}
+}
+
+// parting notes keepers between the end of their run and their own.
+func (r *Reaper) parting(k *keeperProc, begins bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if begins {
+		r.exiting[k] = true
+	} else {
+		delete(r.exiting, k)
 	}
 }
 

@@ -2,8 +2,10 @@ package reaper
 
 import (
 	"context"
+	"maps"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -16,8 +18,8 @@ const (
 )
 
 // Run keeps a spare keeper warm and reaps orphans, until the context ends. Then it ends every run with Lifetime
-// EndsWithDaemon, and its spares, and returns when their records are there. Runs that outlive the daemon are left
-// alone. Children can be started before Run, after it, and without it.
+// EndsWithDaemon, and its spares, and returns when their records are there and the keepers gone. Runs that outlive
+// the daemon are left alone. Children can be started before Run, after it, and without it.
 func (r *Reaper) Run(ctx context.Context) error {
 	dead := make(chan os.Signal, 1)
 	signal.Notify(dead, syscall.SIGCHLD)
@@ -73,9 +75,15 @@ func (r *Reaper) windUp() {
 	for _, p := range ending {
 		await(p.done, time.Until(limit))
 	}
-	for _, spare := range spares {
-		await(spare.exited, stopLimit)
+	for _, keeper := range append(spares, r.leaving()...) {
+		await(keeper.exited, stopLimit)
 	}
+}
+
+func (r *Reaper) leaving() []*keeperProc {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Keys(r.exiting))
 }
 
 func await(done <-chan struct{}, limit time.Duration) {
