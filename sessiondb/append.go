@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"gatewayd/internal/sqlite"
 )
@@ -77,7 +79,9 @@ func (s *Store) prepare(session string, rows []NewMessage) ([]NewMessage, error)
 // scrub makes the texts valid UTF-8: what is stored broken would come back changed, and never match its digest.
 func (m NewMessage) scrub() NewMessage {
 	for _, f := range []*string{&m.Content, &m.Wire, &m.Reasoning, &m.ToolCallID, &m.ToolName, &m.Effect, &m.FinishReason, &m.Kind, &m.TurnID} {
-		*f = strings.ToValidUTF8(*f, "\uFFFD")
+		if !utf8.ValidString(*f) { // much faster than ToValidUTF8, and nearly always true
+			*f = strings.ToValidUTF8(*f, "\uFFFD")
+		}
 	}
 	m.ToolCalls = bytes.ToValidUTF8(m.ToolCalls, []byte("\uFFFD"))
 	if len(m.ToolCalls) == 0 {
@@ -153,11 +157,23 @@ func (m NewMessage) stored(id int64, session string) Message {
 	}
 }
 
-// previewOf is the start of a text on one line.
+// previewOf is the start of a text on one line. It runs for each user row inside the transaction, so it stops as soon as
+// it has enough.
 func previewOf(s string) string {
-	s = strings.Join(strings.Fields(s[:min(len(s), 4*previewRunes+64)]), " ")
-	if r := []rune(strings.ToValidUTF8(s, "")); len(r) > previewRunes {
-		return string(r[:previewRunes-1]) + "…"
+	out, gap := make([]rune, 0, previewRunes+2), false
+	for i, r := range s[:min(len(s), 4*previewRunes+64)] {
+		switch {
+		case unicode.IsSpace(r):
+			gap = len(out) > 0
+			continue
+		case r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD"): // a broken byte, or where the text was cut
+			continue
+		case gap:
+			out, gap = append(out, ' '), false
+		}
+		if out = append(out, r); len(out) > previewRunes {
+			return string(out[:previewRunes-1]) + "…"
+		}
 	}
-	return strings.ToValidUTF8(s, "")
+	return string(out)
 }
