@@ -185,11 +185,11 @@ func (f *failed) problem(cmd command) error {
 }
 
 // watch waits for the end and settles what it was. Last words are said when nothing of the tree is left and the record
-// was written; that the keeper itself, a large process, then takes its time to exit keeps nobody waiting. A keeper
-// without last words must be gone before its tree is ended for it.
+// was written; that the keeper itself, a large process, then takes its time to exit keeps nobody waiting who waits
+// for a command. A worker's keeper is seen gone first, and so is one without last words, whose tree is ended here.
 func (p *Process) watch(k *keeperProc) {
 	words, told := p.lastWords()
-	if !told {
+	if !told || p.lifetime == Outlives {
 		<-k.exited
 	}
 	record := p.reaper.settle(p.begun, func() (Record, bool) { return words, told })
