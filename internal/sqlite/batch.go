@@ -184,7 +184,7 @@ func anySucceeded(batch []*request) bool {
 func (w *writer) commit(t *trial) error {
 	wait := newBackoff()
 	for {
-		err := w.f.opts.seams.commit(func() error { return w.conn.control(sqlCommit) })
+		err := w.f.opts.seams.commit(w.conn.commit)
 		if err == nil {
 			w.wrote = true
 			return nil

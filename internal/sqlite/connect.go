@@ -15,7 +15,11 @@ import (
 // dial opens a connection and makes it safe: no checkpoint at close, a busy timeout. It does not touch the file
 // yet.
 func (f *File) dial() (*Conn, error) {
-	db, err := sqlite3.OpenFlags(f.path, sqlite3.OPEN_READWRITE)
+	name, err := walName(f.path)
+	if err != nil {
+		return nil, fmt.Errorf("open connection: %w", err)
+	}
+	db, err := sqlite3.OpenFlags(name, sqlite3.OPEN_READWRITE|sqlite3.OPEN_URI)
 	if err != nil {
 		return nil, fmt.Errorf("open connection: %w", err)
 	}

@@ -20,7 +20,7 @@ func (c *Conn) identify() (identity, error) {
 	for _, part := range []struct {
 		file any
 		into *inode
-	}{{unwrap(c.main), &id.main}, {c.wal, &id.wal}, {c.shm, &id.shm}} {
+	}{{unwrap(c.main), &id.main}, {unwrap(c.wal), &id.wal}, {c.shm, &id.shm}} {
 		d, ok := part.file.(descriptor)
 		if !ok {
 			continue
