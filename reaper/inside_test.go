@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -175,5 +176,34 @@ func TestARecordIsWholeOrNotThere(t *testing.T) {
 	missing := store{dir: s.dir + "/none"}
 	if err := missing.writeEnd(Record{ID: "x"}, true); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("error %v", err)
+	}
+}
+
+func TestTheFirstRecordIsThereWholeWithAndWithoutABlankFile(t *testing.T) {
+	gone := t.TempDir()
+	for name, blank := range map[string]func(dir string) *os.File{
+		"blank":              blankFile,
+		"none":               func(string) *os.File { return nil },
+		"of another, closed": func(string) *os.File { f := blankFile(gone); f.Close(); return f },
+		"name taken": func(dir string) *os.File {
+			if err := os.WriteFile(filepath.Join(dir, "x"+startSuffix), []byte("old"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return blankFile(dir)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := store{dir: t.TempDir()}
+			want := Record{ID: "x", Code: -1, Grace: time.Second}
+			if err := s.writeFirst(want, blank(s.dir)); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := s.start("x"); err != nil || got != want {
+				t.Errorf("%+v, %v", got, err)
+			}
+			if entries, err := os.ReadDir(s.dir); err != nil || len(entries) != 1 {
+				t.Errorf("left in the directory: %v, %v", entries, err)
+			}
+		})
 	}
 }

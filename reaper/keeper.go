@@ -42,6 +42,7 @@ type keeper struct {
 	cmd     command
 	self    procfs.Identity
 	null    *os.File
+	blank   *os.File // a file in the directory of records that has no name yet; nil where there are none such
 	control *os.File
 	decoder *json.Decoder
 	store   store
@@ -90,6 +91,9 @@ func (k *keeper) warmUp() (err error) {
 	if k.self, err = procfs.Self(); err != nil {
 		return err
 	}
+	if len(os.Args) > 2 {
+		k.blank = blankFile(os.Args[2])
+	}
 	var sample order
 	err = json.Unmarshal([]byte(`{"command":{"argv":["x"],"env":["x"]},"stop":{"grace":1}}`), &sample)
 	return errors.Join(err, json.NewEncoder(io.Discard).Encode(answer{Started: &started{}, Failed: &failed{}, Ended: &Record{}}))
@@ -109,7 +113,7 @@ func takeSignals() <-chan os.Signal {
 // and once more with the child's identity, after the daemon has been told.
 func (k *keeper) start() bool {
 	k.record = Record{ID: k.cmd.ID, Keeper: k.self, Started: now(), Code: -1, Grace: k.cmd.Grace}
-	if err := k.store.writeStart(k.record); err != nil {
+	if err := k.store.writeFirst(k.record, k.blank); err != nil {
 		return k.refuse("keeper", err)
 	}
 	if step, err := k.launch(); err != nil {

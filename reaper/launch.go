@@ -36,7 +36,7 @@ func (r *Reaper) launch() (*keeperProc, error) {
 	defer stdout.Close()
 	pidfd := -1
 	cmd := &exec.Cmd{
-		Path: r.exe, Args: []string{"gatewayd", keeperVerb}, Env: []string{}, Dir: "/",
+		Path: r.exe, Args: []string{"gatewayd", keeperVerb, r.store.dir}, Env: []string{}, Dir: "/",
 		Stdout: stdout, ExtraFiles: []*os.File{theirs}, SysProcAttr: keeperAttr(&pidfd),
 	}
 	k := &keeperProc{control: control, output: output, exited: make(chan struct{})}

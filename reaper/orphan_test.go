@@ -142,7 +142,7 @@ func keepers(t *testing.T) string {
 	for _, pid := range pids {
 		line, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
 		stat, err := procfs.ReadStat(pid)
-		if err == nil && !stat.Dead() && bytes.HasSuffix(line, []byte("\x00keeper\x00")) {
+		if err == nil && !stat.Dead() && bytes.Contains(line, []byte("\x00keeper\x00")) {
 			list += strconv.Itoa(pid) + " "
 		}
 	}

@@ -22,6 +22,26 @@ type store struct{ dir string }
 // Starts are not synced: after a loss of power no process is left that they could describe.
 func (s store) writeStart(r Record) error { return s.write(r.ID+startSuffix, r, false) }
 
+// writeFirst is writeStart without the making of a file, which is the dear part of it: the blank file gets its name
+// when it is whole. Where that cannot be, the usual way says why or works.
+func (s store) writeFirst(r Record, blank *os.File) error {
+	if blank == nil {
+		return s.writeStart(r)
+	}
+	defer blank.Close()
+	data, err := json.Marshal(r)
+	if err == nil {
+		_, err = blank.Write(append(data, '\n'))
+	}
+	if err == nil {
+		err = nameFile(blank, filepath.Join(s.dir, r.ID+startSuffix))
+	}
+	if err != nil {
+		return s.writeStart(r)
+	}
+	return nil
+}
+
 func (s store) writeEnd(r Record, sync bool) error { return s.write(r.ID+endSuffix, r, sync) }
 
 // write is atomic: a reader sees the old file, none, or the whole new one.

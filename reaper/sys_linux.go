@@ -205,6 +205,21 @@ func keepFromChildren(fd int) { unix.CloseOnExec(fd) }
 // replaceFD makes descriptor to mean what from means.
 func replaceFD(from, to int) error { return unix.Dup3(from, to, 0) }
 
+// blankFile makes a file that has no name, and so is gone with its last descriptor; nil where the file system has no
+// such files.
+func blankFile(dir string) *os.File {
+	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil
+	}
+	return os.NewFile(uintptr(fd), "blank")
+}
+
+// nameFile gives it one, which must be free.
+func nameFile(blank *os.File, path string) error {
+	return unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", blank.Fd()), unix.AT_FDCWD, path, unix.AT_SYMLINK_FOLLOW)
+}
+
 func openFlagsNoFollow() int { return unix.O_NOFOLLOW }
 
 // nameThread shows in ps what this process is, where the name would be that of the link it was started through.

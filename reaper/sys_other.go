@@ -41,3 +41,7 @@ func openFlagsNoFollow() int                                { return 0 }
 func nameThread(string)                                     {}
 func descendants([]procfs.Stat, ...int) []procfs.Stat       { return nil }
 func offspring(int) []procfs.Stat                           { return nil }
+
+func blankFile(string) *os.File { return nil }
+
+func nameFile(*os.File, string) error { return errors.ErrUnsupported }
