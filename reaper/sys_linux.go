@@ -217,7 +217,7 @@ func blankFile(dir string) *os.File {
 
 // nameFile gives it one, which must be free.
 func nameFile(blank *os.File, path string) error {
-	return unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", blank.Fd()), unix.AT_FDCWD, path, unix.AT_SYMLINK_FOLLOW)
+	return unix.Linkat(unix.AT_FDCWD, procfs.FDPath(blank.Fd()), unix.AT_FDCWD, path, unix.AT_SYMLINK_FOLLOW)
 }
 
 func openFlagsNoFollow() int { return unix.O_NOFOLLOW }
