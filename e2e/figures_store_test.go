@@ -182,7 +182,11 @@ func loadFigure(t *testing.T) []figure {
 		}
 		for stmt.Step() {
 			for i := range stmt.ColumnCount() {
-				_ = stmt.ColumnText(i)
+				if stmt.ColumnType(i).String() == "INTEGER" {
+					_ = stmt.ColumnInt64(i)
+				} else {
+					_ = stmt.ColumnText(i)
+				}
 			}
 		}
 		return stmt.Reset()
