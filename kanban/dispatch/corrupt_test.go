@@ -144,6 +144,7 @@ func boardStatus(t *testing.T, d *Dispatcher, slug kanban.Slug) BoardStatus {
 }
 
 func TestWorkersAreReapedWhileEveryBoardIsDamaged(t *testing.T) {
+	before := zombies(t) // of other tests, whose reapers have ended
 	h := newHouse(t)
 	b := h.board(kanban.DefaultSlug)
 	id := card(t, b, "sleep")
@@ -168,16 +169,28 @@ func TestWorkersAreReapedWhileEveryBoardIsDamaged(t *testing.T) {
 	if reaped != 1 {
 		t.Errorf("reaped %d of 1 workers: %+v", reaped, r)
 	}
-	children, err := procfs.Children(os.Getpid())
-	must(t, err)
-	for _, pid := range children {
-		if st, err := procfs.ReadStat(pid); err == nil && st.Dead() {
+	for pid := range zombies(t) {
+		if !before[pid] {
 			t.Errorf("pid %d is a zombie", pid)
 		}
 	}
 	if _, err := h.local.Adopt(w.id); err != nil {
 		t.Errorf("the record was forgotten before its board heard of it: %v", err)
 	}
+}
+
+// zombies are the children of this process that have ended and were not waited for.
+func zombies(t *testing.T) map[int]bool {
+	t.Helper()
+	children, err := procfs.Children(os.Getpid())
+	must(t, err)
+	dead := map[int]bool{}
+	for _, pid := range children {
+		if st, err := procfs.ReadStat(pid); err == nil && st.Dead() {
+			dead[pid] = true
+		}
+	}
+	return dead
 }
 
 func onlyWorker(t *testing.T, d *Dispatcher) *attached {

@@ -7,6 +7,7 @@ import (
 
 	"gatewayd/kanban"
 	"gatewayd/kanban/worker"
+	"gatewayd/reaper"
 )
 
 // A daemon was killed beside its worker, and the keeper's start file cannot be read any more.
@@ -18,11 +19,13 @@ func TestAWorkerWhoseRecordCannotBeReadStopsNothing(t *testing.T) {
 			b := h.board(kanban.DefaultSlug)
 			id := card(t, b, "long")
 			play(t, h.dir, point)
-			records, err := h.reaper.Records()
-			must(t, err)
-			if len(records) != 1 {
-				t.Fatalf("%+v", records)
-			}
+			var records []reaper.Record
+			wait(t, "the keeper to have written down its child, which it does last", func() bool {
+				var err error
+				records, err = h.reaper.Records()
+				must(t, err)
+				return len(records) == 1 && records[0].Child.PID != 0
+			})
 			start := filepath.Join(h.dir, "records", records[0].ID+".start.json")
 			whole := readAll(t, start)[0]
 			must(t, os.WriteFile(start, []byte("{"), 0o600))
