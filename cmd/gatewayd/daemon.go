@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -55,12 +54,17 @@ type daemon struct {
 	dispatcher *dispatch.Dispatcher
 	server     *http.Server
 
+	apiStops, dispatchStops chan struct{} // closed when that part has been told to stop
+
 	decisions []decision
 }
 
 // build makes every part and starts none. What it opened is closed again when a later part refuses.
 func (c *cli) build(ctx context.Context) (built *daemon, err error) {
-	d := &daemon{started: time.Now(), foreground: c.foreground, std: c.std, asked: make(chan os.Signal, 2)}
+	d := &daemon{
+		started: time.Now(), foreground: c.foreground, std: c.std, asked: make(chan os.Signal, 2),
+		apiStops: make(chan struct{}), dispatchStops: make(chan struct{}),
+	}
 	if d.config, err = c.load(); err != nil {
 		return nil, err
 	}
@@ -200,42 +204,11 @@ func (d *daemon) makeBoard(ctx context.Context, path string) (*kanban.Board, err
 
 // boardAt says how the board at a path is opened.
 func (d *daemon) boardAt(path string) (kanban.Options, error) {
-	slug, err := d.slugAt(path)
+	slug, err := d.root.SlugOf(path)
 	if err != nil {
 		return kanban.Options{}, err
 	}
 	return boardOptions(d.config.Config, d.root, slug, d.log), nil
-}
-
-// slugAt names the board whose file this is. The directory says it for all but boards behind links, and reading the
-// list for each of a hundred boards would make the start slow.
-func (d *daemon) slugAt(path string) (kanban.Slug, error) {
-	for _, name := range []string{string(kanban.DefaultSlug), filepath.Base(filepath.Dir(path))} {
-		if slug, err := kanban.ParseSlug(name); err == nil && resolved(d.root.DBPath(slug)) == path {
-			return slug, nil
-		}
-	}
-	boards, err := d.root.Boards()
-	if err != nil {
-		return "", err
-	}
-	at := slices.IndexFunc(boards, func(b kanban.Info) bool { return b.Path == path || resolved(b.Path) == path })
-	if at < 0 {
-		return "", &problem.Error{Kind: problem.NotFound, Thing: path, What: "is not a board of " + d.root.Dir()}
-	}
-	return boards[at].Slug, nil
-}
-
-// resolved follows the links to a board, as the registry does: the file or any directory above it may be one.
-func resolved(path string) string {
-	if file, err := filepath.EvalSymlinks(path); err == nil {
-		return file
-	}
-	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
-	if err != nil {
-		return path
-	}
-	return filepath.Join(dir, filepath.Base(path))
 }
 
 // opened says how a board's file is journalled, and why.
@@ -304,6 +277,9 @@ func (d *daemon) makeDispatcher(context.Context) error {
 		Workspaces: worker.Workspaces{Git: worker.GitBy(d.reaper, d.config.Environ)}, Home: d.config.Home, Exe: exe,
 		Offline: func() bool { return d.model.Describe().Offline }, Log: d.log,
 	})
+	if err != nil {
+		return err
+	}
 	names := lanes.Names()
 	state, why := "on", fmt.Sprintf("at most %d workers; lanes: %s", d.config.Kanban.MaxInProgress, strings.Join(names[:min(len(names), 8)], ", "))
 	if more := len(names) - 8; more > 0 {
@@ -313,7 +289,7 @@ func (d *daemon) makeDispatcher(context.Context) error {
 		state, why = "off", "kanban.dispatch: "+from(d.config.Origins["kanban.dispatch"])
 	}
 	d.decide("dispatcher", state, why)
-	return err
+	return nil
 }
 
 // abandon closes what build had opened.

@@ -48,6 +48,7 @@ func (d *daemon) listen(ctx context.Context) error {
 	case err := <-served:
 		return &problem.Error{Kind: problem.Unavailable, Thing: "API on " + d.listener.Addr().String(), What: "stopped listening", Err: err}
 	case <-ctx.Done():
+		close(d.apiStops)
 	}
 	bound, cancel := context.WithTimeout(context.Background(), d.config.Agent.ShutdownGrace+5*time.Second)
 	defer cancel()

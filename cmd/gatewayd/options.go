@@ -24,7 +24,7 @@ func storeOptions(cfg config.Config, log *slog.Logger) sessiondb.Options {
 	return sessiondb.Options{Path: storePath(cfg), Journal: journal(cfg.Database), Log: log}
 }
 
-// boardOptions say how a board is opened. It must exist: boards are made by createBoard and nothing else.
+// boardOptions say how a board that exists is opened; who makes one sets Create.
 func boardOptions(cfg config.Config, root *kanban.Root, slug kanban.Slug, log *slog.Logger) kanban.Options {
 	return kanban.Options{Path: root.DBPath(slug), Slug: slug, Journal: journal(cfg.Database), Patience: cfg.Kanban.BusyPatience, Log: log}
 }

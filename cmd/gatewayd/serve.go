@@ -116,6 +116,7 @@ func (d *daemon) dispatch(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
+	defer close(d.dispatchStops)
 	return d.dispatcher.Run(ctx)
 }
 

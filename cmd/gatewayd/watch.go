@@ -10,29 +10,54 @@ import (
 	"gatewayd/internal/sqlite"
 )
 
-// silence is how long a part may give no sign of life before the service manager is no longer told that all is
-// well. It is longer than the longest stop, so that a drain is never taken for a hang.
+// silence is how long a part may give no sign of life before the service manager is no longer told that all is well.
 const silence = time.Minute
+
+// probe is one part that is asked whether it lives. ended is closed when the part has been told to stop, or nil for
+// one that others need to the last: its silence is order from then on, and the drain that follows may be long.
+type probe struct {
+	name  string
+	ask   func(context.Context) error
+	ended <-chan struct{}
+}
 
 // watch asks each part the way its users do, and feeds the service manager's watchdog while all of them answer.
 func (d *daemon) watch(ctx context.Context) error {
-	var probes sync.WaitGroup
-	defer probes.Wait()
-	for name, ask := range map[string]func(context.Context) error{
-		"api": d.askAPI, "conversations": d.askConversations, "state.db": d.askState, "dispatcher": d.askDispatcher,
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	for _, p := range []probe{
+		{"api", d.askAPI, d.apiStops},
+		{"dispatcher", d.askDispatcher, d.dispatchStops},
+		{"conversations", d.askConversations, nil},
+		{"state.db", d.askState, nil},
 	} {
-		probes.Go(func() { d.watchdog.Probe(ctx, name, silence, ask) })
+		asking.Go(func() { d.follow(ctx, p) })
 	}
 	return d.watchdog.Run(ctx)
 }
 
-// askAPI goes through the listener, like any client.
+// follow asks one part until it or the daemon ends.
+func (d *daemon) follow(ctx context.Context, p probe) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-p.ended:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	d.watchdog.Probe(ctx, p.name, silence, p.ask)
+}
+
+// askAPI goes through the listener, like any client, and through no proxy.
 func (d *daemon) askAPI(ctx context.Context) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.listener.Addr().String()+"/health", nil)
 	if err != nil {
 		return err
 	}
-	resp, err := http.DefaultClient.Do(req)
+	self := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := self.Do(req)
 	if err != nil {
 		return err
 	}
