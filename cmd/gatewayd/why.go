@@ -29,9 +29,13 @@ func (c *cli) whyVerb() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				ask, err := c.whyAsker(h, b)
+				if err != nil {
+					return err
+				}
 				answers := make([]dispatch.Why, 0, len(cards))
 				for _, card := range cards {
-					why, err := c.askWhy(ctx, h, b, card)
+					why, err := ask(ctx, card)
 					if err != nil {
 						return err
 					}
@@ -71,26 +75,27 @@ func waiting(ctx context.Context, b *kanban.Board, named []string) ([]string, er
 	return ids, nil
 }
 
-// askWhy asks the daemon, which knows its caps and locks. Without one, that is the first thing that holds the card.
-func (c *cli) askWhy(ctx context.Context, h house, b *kanban.Board, card string) (dispatch.Why, error) {
-	var why dispatch.Why
-	cl, err := c.dial()
-	if err == nil {
-		err = cl.call(ctx, http.MethodGet, "/api/boards/"+string(b.Slug())+"/tasks/"+card+"/why", nil, &why)
+// whyAsker asks the daemon, which knows its caps and locks. Without one, that is the first thing that holds a card,
+// and the rest is read from the board alone.
+func (c *cli) whyAsker(h house, b *kanban.Board) (func(context.Context, string) (dispatch.Why, error), error) {
+	lanes, err := worker.NewLanes(h.Kanban, h.Model.APIKeyEnv)
+	if err != nil {
+		return nil, err
 	}
-	if problem.Is(err, problem.NotRunning) {
-		return explainAlone(ctx, h, b, card)
-	}
-	return why, err
+	cl, absent := c.dial()
+	return func(ctx context.Context, card string) (why dispatch.Why, err error) {
+		if absent == nil {
+			absent = cl.call(ctx, http.MethodGet, "/api/boards/"+string(b.Slug())+"/tasks/"+card+"/why", nil, &why)
+		}
+		if absent == nil || !problem.Is(absent, problem.NotRunning) {
+			return why, absent
+		}
+		return explainAlone(ctx, h, lanes, b, card)
+	}, nil
 }
 
-// explainAlone answers without a daemon, from the board alone.
-func explainAlone(ctx context.Context, h house, b *kanban.Board, card string) (dispatch.Why, error) {
+func explainAlone(ctx context.Context, h house, lanes *worker.Lanes, b *kanban.Board, card string) (dispatch.Why, error) {
 	facts, err := dispatch.Facts(ctx, b, card)
-	if err != nil {
-		return dispatch.Why{}, err
-	}
-	lanes, err := worker.NewLanes(h.Kanban, h.Model.APIKeyEnv)
 	if err != nil {
 		return dispatch.Why{}, err
 	}
