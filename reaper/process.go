@@ -96,7 +96,7 @@ func (p *Process) Stop(grace time.Duration) {
 		return
 	}
 	if err := signalFile(p.pidfd, syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		p.reaper.log.Warn("keeper could not be asked to stop", "run", p.id, "pid", p.keeper.PID, "err", err)
+		p.reaper.log.Warn("keeper could not be asked to stop", "run", p.id, "pid", p.keeper.PID, "error", err)
 	}
 }
 
@@ -228,14 +228,14 @@ func (r *Reaper) settle(begun Record, lastWords func() (Record, bool)) Record {
 		return record
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		r.log.Warn("exit record cannot be read", "run", begun.ID, "err", err)
+		r.log.Warn("exit record cannot be read", "run", begun.ID, "error", err)
 	}
 	record, ok := lastWords()
 	if !ok {
 		record = r.lost(begun)
 	}
 	if err := r.store.writeEnd(record, true); err != nil {
-		r.log.Error("exit record cannot be written", "run", begun.ID, "err", err)
+		r.log.Error("exit record cannot be written", "run", begun.ID, "error", err)
 	}
 	return record
 }
@@ -259,6 +259,6 @@ func (r *Reaper) lost(begun Record) Record {
 
 func (r *Reaper) forgetQuietly(id string) {
 	if err := r.store.forget(id); err != nil {
-		r.log.Warn("record of a failed start stays", "run", id, "err", err)
+		r.log.Warn("record of a failed start stays", "run", id, "error", err)
 	}
 }

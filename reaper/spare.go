@@ -35,7 +35,7 @@ func (r *Reaper) fill() (retry <-chan time.Time) {
 	for r.missing() {
 		spare, err := r.launch()
 		if err != nil {
-			r.log.Warn("spare keeper could not be started", "err", err)
+			r.log.Warn("spare keeper could not be started", "error", err)
 			return time.After(spareRetry)
 		}
 		r.mu.Lock()
