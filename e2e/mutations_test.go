@@ -1,0 +1,72 @@
+//go:build mutate
+
+package e2e
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gatewayd/internal/mutation"
+)
+
+// mutationLimit is far above what any of the tests takes; a mutation may make one hang.
+const mutationLimit = 3 * time.Minute
+
+// Every guard of the list is left out once, in a process of its own, and the test beside it must notice. A mutation
+// that nothing notices is a guard that nobody proved.
+func TestMutations(t *testing.T) {
+	if len(mutation.List) == 0 {
+		t.Fatal("the list is empty")
+	}
+	dir := t.TempDir()
+	sound := map[string]bool{}
+	for _, m := range mutation.List {
+		t.Run(m.Name, func(t *testing.T) {
+			binary := mutableTests(t, dir, m.Package)
+			if at := m.Package + " " + m.Test; !sound[at] {
+				if out, err := runMutated(binary, m, ""); err != nil || !strings.Contains(out, "--- PASS: "+m.Test) {
+					t.Fatalf("%s does not pass without a mutation: %v\n%s", m.Test, err, out)
+				}
+				sound[at] = true
+			}
+			out, err := runMutated(binary, m, m.Name)
+			switch {
+			case err == nil:
+				t.Fatalf("%s passes although %s is in force", m.Test, m.Name)
+			case !strings.Contains(out, "--- FAIL: "+m.Test):
+				t.Fatalf("%s did not fail, it broke off: %v\n%s", m.Test, err, out)
+			}
+		})
+	}
+}
+
+// mutableTests builds the tests of a package once.
+func mutableTests(t *testing.T, dir, pkg string) string {
+	t.Helper()
+	binary := filepath.Join(dir, strings.ReplaceAll(pkg, "/", "-")+".test")
+	if _, err := os.Stat(binary); err == nil {
+		return binary
+	}
+	build := exec.Command("go", "test", "-c", "-tags", "mutate", "-o", binary, "./"+pkg)
+	build.Dir = ".."
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the tests of %s: %v\n%s", pkg, err, out)
+	}
+	return binary
+}
+
+func runMutated(binary string, m mutation.Mutation, name string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), mutationLimit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary, "-test.v", "-test.count=1", "-test.run", "^"+m.Test+"$")
+	cmd.Dir = filepath.Join("..", m.Package)
+	cmd.Env = append(os.Environ(), "GATEWAYD_MUTATION="+name)
+	cmd.WaitDelay = 5 * time.Second
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}

@@ -1,0 +1,17 @@
+// Package mutation is where a guard can be switched off to prove that its test notices. It owns the list of the
+// mutations and nothing else.
+//
+// In the program that ships On is always false and the compiler removes what stands behind it. Built with the tag
+// mutate, the process takes the one mutation that GATEWAYD_MUTATION names. `go test -tags mutate ./e2e -run Mutations`
+// shows for each of the list that the test beside it fails with it and passes without.
+package mutation
+
+// Mutation is one guard left out, or one step done wrong.
+type Mutation struct {
+	Name    string
+	Package string // of the test that must fail
+	Test    string // its name, as -run takes it
+}
+
+// List is every mutation there is. Code asks On with the same name.
+var List = []Mutation{}
