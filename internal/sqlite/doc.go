@@ -20,7 +20,7 @@
 // Every goroutine that touches a connection goes through guard (fault.go), which turns memory faults into errors;
 // other panics are bugs and go on. The transaction is written in batch.go, how its frames reach the -wal in
 // walfile.go, what a failed COMMIT means in fate.go, the lock waits in backoff.go, the decision about the journal in
-// journal.go, and what must be true of the files before and while they are open in header.go, identity.go and
+// journal.go and version.go, and what must be true of the files before and while they are open in header.go, identity.go and
 // retired.go.
 //
 // The library's locks are OFD locks: opening and closing one of the three files elsewhere in the process does not

@@ -51,6 +51,7 @@ type decider struct {
 	config JournalConfig
 	log    *slog.Logger
 	admit  func() error // refuses a file that is not ours, by reading it
+	unsafe string       // the version of a SQLite that must not enter WAL; "" may
 }
 
 // decide finds or sets the journal mode. Its rules, in order: an I/O error is raised, never answered by leaving
@@ -98,6 +99,10 @@ func (d *decider) undecided(err error) (Journal, error) {
 }
 
 func (d *decider) keepWAL() Journal {
+	if d.unsafe != "" {
+		d.log.Warn("this release of SQLite can lose a commit where two processes restart the write-ahead log",
+			"version", d.unsafe, "remedy", "let one program alone write, or use another release")
+	}
 	if d.config.Mode == "delete" {
 		d.log.Error("configured journal mode delete is ignored: the database is in WAL; convert it offline")
 	}
@@ -114,6 +119,9 @@ func (d *decider) choose() (Journal, error) {
 	}
 	if d.config.Mode == "delete" {
 		return d.rollback("configured")
+	}
+	if d.unsafe != "" {
+		return d.rollback("SQLite " + d.unsafe + " can lose a commit in WAL")
 	}
 	if reason, remedy := noWAL(d.disk.fstype()); reason != "" && !d.config.Force {
 		d.log.Warn("database is kept in rollback mode", "reason", reason, "remedy", remedy)

@@ -64,6 +64,7 @@ func TestJournalDecision(t *testing.T) {
 		name    string
 		disk    fakeDisk
 		config  JournalConfig
+		unsafe  string
 		mode    string
 		assumed bool
 		class   Class // of the error; "" is success
@@ -155,6 +156,19 @@ func TestJournalDecision(t *testing.T) {
 		{name: "unknown mode, rollback in the header", disk: fakeDisk{probes: fail(odd), head: 1}, mode: "wal", asked: "wal"},
 		{name: "unknown mode, empty file", disk: fakeDisk{probes: fail(odd), head: 0}, mode: "wal", asked: "wal"},
 		{name: "damage is raised", disk: fakeDisk{probes: fail(sqlite3.NOTADB), head: 1}, class: NotADatabase},
+		{name: "a release that must not enter WAL", disk: fakeDisk{probes: says("delete")}, unsafe: "3.50.4", mode: "delete", asked: "delete"},
+		{
+			name: "nor does Force make it", disk: fakeDisk{probes: says("delete")}, unsafe: "3.50.4",
+			config: JournalConfig{Force: true}, mode: "delete", asked: "delete",
+		},
+		{
+			name: "WAL on disk is kept by such a release, aloud", disk: fakeDisk{probes: says("wal")}, unsafe: "3.50.4",
+			mode: "wal", log: "can lose a commit",
+		},
+		{
+			name: "an unknown mode is not touched by such a release", disk: fakeDisk{probes: fail(odd), head: headerUnreadable},
+			unsafe: "3.50.4", mode: "wal", assumed: true,
+		},
 		{
 			name:   "a refused DELETE is believed",
 			disk:   fakeDisk{probes: says("delete"), sets: map[string][]answer{"delete": {{"truncate", nil}}}},
@@ -163,7 +177,7 @@ func TestJournalDecision(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var log lockedBuilder
-			d := decider{disk: &tc.disk, config: tc.config, log: textLog(&log), admit: func() error { return nil }}
+			d := decider{disk: &tc.disk, config: tc.config, unsafe: tc.unsafe, log: textLog(&log), admit: func() error { return nil }}
 			got, err := d.decide()
 			if (err != nil) != (tc.class != "") || (err != nil && ClassOf(err) != tc.class) {
 				t.Fatalf("got %+v, error %v of class %s, want class %q", got, err, ClassOf(err), tc.class)

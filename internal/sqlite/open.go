@@ -104,6 +104,13 @@ func (f *File) begin(ctx context.Context, c *Conn) error {
 		disk: view, config: f.opts.Journal, log: f.log.With("path", f.path),
 		admit: func() error { _, err := f.ask(ctx, c); return err },
 	}
+	release, err := c.library()
+	if err != nil {
+		return err
+	}
+	if walResets(release) {
+		d.unsafe = release
+	}
 	journal, err := d.decide()
 	if err != nil {
 		return err
