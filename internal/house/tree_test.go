@@ -72,7 +72,7 @@ func eachFile(visit func(path string) error) error {
 			}
 			return nil
 		}
-		if !entry.Type().IsRegular() {
+		if !entry.Type().IsRegular() || path == ".git" { // of a second working tree it is a file
 			return nil
 		}
 		return visit(path)
