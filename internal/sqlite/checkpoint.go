@@ -107,21 +107,15 @@ func (w *writer) lastCheckpoint() {
 	}
 }
 
-// Checkpoint moves what nobody is in the way of from the -wal into the database. It refuses in quarantine.
+// Checkpoint moves what nobody is in the way of from the -wal into the database. It refuses in quarantine, and it
+// does nothing to a database that is not in WAL.
 func (f *File) Checkpoint(ctx context.Context) (CheckpointResult, error) {
 	var res CheckpointResult
-	err := f.writer.submit(ctx, &request{
-		op:       Op{Label: "checkpoint"},
-		deadline: f.deadline(ctx, 0),
-		visit: func(*Conn) error {
-			if err := f.Quarantine(); err != nil {
-				return err
-			}
-			if f.writer.mayCheckpoint() {
-				res = f.writer.checkpoint(sqlite3.CHECKPOINT_PASSIVE)
-			}
-			return f.Quarantine()
-		},
+	err := f.maintain(ctx, OpCheckpoint, func(*Conn) error {
+		if f.writer.mayCheckpoint() {
+			res = f.writer.checkpoint(sqlite3.CHECKPOINT_PASSIVE)
+		}
+		return f.Quarantine()
 	})
 	return res, err
 }

@@ -178,6 +178,9 @@ func (f *File) ask(ctx context.Context, c *Conn) (stale bool, err error) {
 // migrate does the schema work in one immediate transaction. It asks again inside: another process may have been
 // faster.
 func (f *File) migrate(c *Conn) error {
+	if err := f.admit(OpMigration); err != nil {
+		return err
+	}
 	if err := c.control(sqlBegin); err != nil {
 		return fmt.Errorf("migrate schema: %w", err)
 	}
