@@ -2,4 +2,6 @@
 
 package procfs
 
-func inode(string) (dev, ino uint64) { return 0, 0 }
+import "errors"
+
+func inode(string) (dev, ino uint64, err error) { return 0, 0, errors.ErrUnsupported }

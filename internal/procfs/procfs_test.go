@@ -146,7 +146,7 @@ func TestOpenFilesNamesHolderInodeAndDeletion(t *testing.T) {
 	if err != nil || len(found) != 1 || found[0].PID != os.Getpid() || found[0].FD != int(file.Fd()) || found[0].Deleted {
 		t.Fatalf("found %+v, %v", found, err)
 	}
-	if dev, ino := inode(file.Name()); dev == 0 || ino == 0 || found[0].Dev != dev || found[0].Ino != ino {
+	if dev, ino, _ := inode(file.Name()); dev == 0 || ino == 0 || found[0].Dev != dev || found[0].Ino != ino {
 		t.Errorf("inode %d:%d, want %d:%d", found[0].Dev, found[0].Ino, dev, ino)
 	}
 	os.Remove(file.Name())

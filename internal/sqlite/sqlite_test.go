@@ -14,7 +14,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if childMain() {
+	if childMain() || puppetMain() {
 		return
 	}
 	flag.Set("rapid.checks", "20") // each one syncs the disk some dozens of times; the command line overrides it
