@@ -20,6 +20,10 @@ func TestMain(m *testing.M) {
 		childHold()
 	case "append":
 		childAppend()
+	case "steps":
+		childSteps()
+	case "wait":
+		childWait()
 	default:
 		goleak.VerifyTestMain(m)
 	}
@@ -84,10 +88,11 @@ type child struct {
 	lines *bufio.Scanner
 }
 
-func startChild(t *testing.T, what, path, session string) *child {
+func startChild(t *testing.T, what, path, session string, env ...string) *child {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "SESSIONDB_CHILD="+what, "SESSIONDB_PATH="+path, "SESSIONDB_SESSION="+session)
+	cmd.Env = append(cmd.Env, env...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -16,4 +16,5 @@ type Mutation struct {
 // List is every mutation there is. Code asks On with the same name.
 var List = []Mutation{
 	{"scan-eacces-is-gone", "internal/procfs", "TestOnlyADescriptorThatIsGoneHoldsNothing"},
+	{"migration-without-transaction", "sessiondb", "TestKilledBeforeEachStatement/open"},
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strconv"
 
+	"gatewayd/internal/mutation"
 	"gatewayd/internal/problem"
 )
 
@@ -180,6 +181,9 @@ func (f *File) ask(ctx context.Context, c *Conn) (stale bool, err error) {
 func (f *File) migrate(c *Conn) error {
 	if err := f.admit(OpMigration); err != nil {
 		return err
+	}
+	if mutation.On("migration-without-transaction") {
+		return f.migrateInside(c)
 	}
 	if err := c.control(sqlBegin); err != nil {
 		return fmt.Errorf("migrate schema: %w", err)

@@ -1,0 +1,95 @@
+package sessiondb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// killable is everything that changes a store and can be cut anywhere.
+var killable = []work{
+	{name: "open", whole: true, must: []string{"CREATE TABLE messages", "CREATE VIRTUAL TABLE messages_tri", "PRAGMA user_version = "}},
+	{name: "append", prepare: exchanges(2), begin: turnOf, do: appendThree, whole: true, must: []string{"INSERT INTO messages", "UPDATE sessions"}},
+	{name: "repair", prepare: exchanges(2), begin: turnOf, do: repairLast, whole: true, must: []string{"UPDATE messages", "INSERT INTO messages"}},
+	{name: "index", prepare: exchanges(12), do: indexAll, between: indexParity, must: []string{"UPDATE meta", "INSERT INTO messages_fts(rowid"}},
+	{name: "rebuild", prepare: staleExchanges, do: indexAll, between: indexParity, must: []string{"DROP TABLE IF EXISTS messages_fts", "CREATE VIRTUAL TABLE messages_fts"}},
+}
+
+// exchanges fills the session "s" with questions and answers.
+func exchanges(n int) func(t *testing.T, s *Store) {
+	return func(t *testing.T, s *Store) {
+		t.Helper()
+		if _, err := s.CreateSession(t.Context(), NewSession{ID: "s"}); err != nil {
+			t.Fatal(err)
+		}
+		l, err := s.AcquireTurn(t.Context(), "s", self(t), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range n {
+			if _, err := s.Append(t.Context(), l, exchange(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Release(t.Context(), l); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func exchange(i int) []NewMessage {
+	return []NewMessage{
+		{Role: "user", Content: fmt.Sprintf("TK%dQ asked", i)},
+		{Role: "assistant", Content: "looking", ToolCalls: []byte(fmt.Sprintf(`[{"id":"c%d","function":{"name":"terminal","arguments":"{}"}}]`, i))},
+		{Role: "tool", Content: fmt.Sprintf("TK%dT found", i), ToolCallID: fmt.Sprintf("c%d", i)},
+		{Role: "assistant", Content: fmt.Sprintf("TK%dA answered %s", i, strings.Repeat("and so on ", 40))},
+	}
+}
+
+func appendThree(ctx context.Context, s *Store, l Lease) error {
+	_, err := s.Append(ctx, l, exchange(99))
+	return err
+}
+
+// repairLast changes a row, takes one out and adds one, as a resume does.
+func repairLast(ctx context.Context, s *Store, l Lease) error {
+	rows, err := s.Transcript(ctx, "s")
+	if err != nil {
+		return err
+	}
+	last, text := rows[len(rows)-1], "withdrawn"
+	return s.Repair(ctx, l, []RowRepair{
+		{ID: rows[0].ID, OldDigest: rows[0].Digest(), Wire: &text, Content: &text},
+		{ID: last.ID, OldDigest: last.Digest(), Drop: true},
+		{Insert: &NewMessage{Role: "assistant", Content: "cut off"}},
+	})
+}
+
+func indexAll(ctx context.Context, s *Store, _ Lease) error { return s.WaitIndexed(ctx) }
+
+func staleExchanges(t *testing.T, s *Store) {
+	t.Helper()
+	exchanges(12)(t, s)
+	if err := s.WaitIndexed(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range indexes {
+		if err := s.markStale(t.Context(), i, errors.New("test")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// indexParity: wherever it was cut, an index that is in use holds exactly the rows below its mark.
+func indexParity(t *testing.T, path string) {
+	t.Helper()
+	s, _ := openStore(t, path)
+	defer s.Close()
+	checkIndexes(t, s)
+	hits, err := s.Search(t.Context(), Query{Text: "TK7A"})
+	if err != nil || len(hits) != 1 {
+		t.Errorf("%d hits: %v", len(hits), err)
+	}
+}
