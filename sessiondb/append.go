@@ -124,29 +124,45 @@ const countRows = `UPDATE sessions SET message_count = message_count + ?2,
  archived = CASE archived WHEN 2 THEN 0 ELSE archived END WHERE id = ?1`
 
 func insertMessages(tx *sqlite.Tx, session string, batch []NewMessage) ([]Message, error) {
-	var last *int64
-	if _, err := tx.Row(`SELECT seq FROM sqlite_sequence WHERE name = 'messages'`, nil, &last); err != nil {
-		return nil, fmt.Errorf("read last message id: %w", err)
-	}
-	id := int64(0)
-	if last != nil {
-		id = *last
+	id, err := lastMessageID(tx.Conn)
+	if err != nil {
+		return nil, err
 	}
 	out := make([]Message, len(batch))
 	preview := ""
 	for i, m := range batch {
 		id++
-		if _, err := tx.Exec(insertMessage, id, m.UID, null(m.TurnID), m.Role, m.Content, null(m.Wire), null(string(m.ToolCalls)), null(m.ToolCallID),
-			null(m.ToolName), null(m.Effect), null(m.FinishReason), null(m.Reasoning), null(m.Kind), m.CreatedAt.UnixMicro(), session); err != nil {
-			return nil, fmt.Errorf("insert message: %w", err)
+		if err := insertRow(tx, id, m, session); err != nil {
+			return nil, err
 		}
 		if preview == "" && m.Role == "user" {
 			preview = previewOf(m.Content)
 		}
 		out[i] = m.stored(id, session)
 	}
-	_, err := tx.Exec(countRows, session, len(batch), batch[len(batch)-1].CreatedAt.UnixMicro(), maxStamp, preview)
+	_, err = tx.Exec(countRows, session, len(batch), batch[len(batch)-1].CreatedAt.UnixMicro(), maxStamp, preview)
 	return out, err
+}
+
+// lastMessageID is the greatest id that any row ever had.
+func lastMessageID(c *sqlite.Conn) (id int64, err error) {
+	var last *int64
+	if _, err := c.Row(`SELECT seq FROM sqlite_sequence WHERE name = 'messages'`, nil, &last); err != nil {
+		return 0, fmt.Errorf("read last message id: %w", err)
+	}
+	if last != nil {
+		id = *last
+	}
+	return id, nil
+}
+
+func insertRow(tx *sqlite.Tx, id int64, m NewMessage, session string) error {
+	_, err := tx.Exec(insertMessage, id, m.UID, null(m.TurnID), m.Role, m.Content, null(m.Wire), null(string(m.ToolCalls)), null(m.ToolCallID),
+		null(m.ToolName), null(m.Effect), null(m.FinishReason), null(m.Reasoning), null(m.Kind), m.CreatedAt.UnixMicro(), session)
+	if err != nil {
+		return fmt.Errorf("insert message: %w", err)
+	}
+	return nil
 }
 
 func (m NewMessage) stored(id int64, session string) Message {

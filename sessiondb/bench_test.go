@@ -58,7 +58,7 @@ func BenchmarkLoad(b *testing.B) {
 	s, _ := testStore(b)
 	l := fill(b, s, 4000)
 	db := bare(b, s.file.Path())
-	stmt, _, err := db.PrepareFlags(selectLive, sqlite3.PREPARE_PERSISTENT)
+	stmt, _, err := db.PrepareFlags(selectTranscript, sqlite3.PREPARE_PERSISTENT)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -83,7 +83,6 @@ func BenchmarkLoad(b *testing.B) {
 func bareLoad(stmt *sqlite3.Stmt, session string) (n int) {
 	var row [32]any
 	stmt.BindText(1, session)
-	stmt.BindInt64(2, 0)
 	for stmt.Step() {
 		for i := range stmt.ColumnCount() {
 			switch stmt.ColumnType(i) {

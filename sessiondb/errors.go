@@ -15,6 +15,8 @@ var (
 	ErrSessionMissing = errors.New("session missing")
 	ErrSessionEnded   = errors.New("session ended")
 	ErrRowChanged     = errors.New("row changed")
+	ErrStalePlan      = errors.New("stale plan")
+	ErrRewindTarget   = errors.New("rewind target unavailable")
 	ErrNewerSchema    = errors.New("newer schema")
 	ErrForeignFile    = errors.New("foreign file")
 )

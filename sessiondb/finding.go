@@ -58,7 +58,7 @@ func scanCandidate(r *sqlite.Row) candidate {
 
 // visible is the part of each query that hides what was superseded and what the caller did not ask for.
 func (q Query) visible() (sql string, args []any) {
-	sql = ` AND (m.active = 1 OR m.compacted = 1)`
+	sql = ` AND (m.active = 1 OR m.compacted = 1) AND m.kind IS NOT '` + KindModelOnly + `'`
 	if q.Session != "" {
 		sql, args = sql+` AND m.session_id = ?`, append(args, q.Session)
 	} else if !q.IncludeHidden {

@@ -25,7 +25,7 @@ type LeaseKind string
 // The two kinds.
 const (
 	Turn       LeaseKind = "turn"
-	Compaction LeaseKind = "compaction"
+	Compacting LeaseKind = "compaction"
 )
 
 // Lease is the right to write one conversation. Token is new for each acquisition: a process that lost its lease and
@@ -52,7 +52,7 @@ func (e *HeldError) Is(target error) bool { return target == ErrLeaseHeld }
 // AcquireTurn takes the turn lease of a session, waiting until it is free, ctx ends, or 1800 s have passed. A holder
 // that is dead is replaced at once, a silent one after its TTL. ttl <= 0 means DefaultLeaseTTL.
 func (s *Store) AcquireTurn(ctx context.Context, session string, h Holder, ttl time.Duration) (Lease, error) {
-	return s.acquire(ctx, session, Turn, h, ttl)
+	return s.acquire(ctx, session, Turn, h, ttl, leaseWait)
 }
 
 // TryTurn is AcquireTurn without waiting; ErrLeaseHeld when somebody has it.
@@ -61,8 +61,8 @@ func (s *Store) TryTurn(ctx context.Context, session string, h Holder, ttl time.
 	return l, heldProblem(session, err)
 }
 
-func (s *Store) acquire(ctx context.Context, session string, kind LeaseKind, h Holder, ttl time.Duration) (Lease, error) {
-	deadline := time.NewTimer(leaseWait)
+func (s *Store) acquire(ctx context.Context, session string, kind LeaseKind, h Holder, ttl, wait time.Duration) (Lease, error) {
+	deadline := time.NewTimer(wait)
 	defer deadline.Stop()
 	for {
 		released := s.turns.next()
@@ -89,9 +89,12 @@ func heldProblem(session string, err error) error {
 	if !errors.Is(err, ErrLeaseHeld) {
 		return err
 	}
+	what, remedy := "is busy with another turn", "wait for that turn or interrupt it"
+	if held, ok := errors.AsType[*HeldError](err); ok && held.Lease.Kind == Compacting {
+		what, remedy = "is being compacted already", "wait until that is done"
+	}
 	return &problem.Error{
-		Kind: problem.Busy, Thing: sessionThing(session), What: "is busy with another turn",
-		Fate: "nothing was written", Remedy: "wait for that turn or interrupt it", Err: err,
+		Kind: problem.Busy, Thing: sessionThing(session), What: what, Fate: "nothing was written", Remedy: remedy, Err: err,
 	}
 }
 

@@ -68,7 +68,7 @@ func TestFilesThatAreNotOursAreLeftAlone(t *testing.T) {
 			if err := db.Exec(`PRAGMA user_version = 7; PRAGMA wal_checkpoint(TRUNCATE)`); err != nil {
 				t.Fatal(err)
 			}
-		}, problem.Config, ErrNewerSchema, "schema version 7, this gatewayd knows up to 1"},
+		}, problem.Config, ErrNewerSchema, "schema version 7, this gatewayd knows up to 2"},
 		"foreign": {func(t *testing.T, path string) {
 			if err := bare(t, path).Exec(`CREATE TABLE songs(id); INSERT INTO songs VALUES(1); PRAGMA wal_checkpoint(TRUNCATE)`); err != nil {
 				t.Fatal(err)

@@ -19,7 +19,10 @@ func TestHotQueriesGoByAnIndex(t *testing.T) {
 		args  []any
 		index string
 	}{
-		"transcript":  {selectLive, []any{"x", 0}, "messages_by_session (session_id=? AND active=? AND compacted=? AND rowid>?)"},
+		"transcript":  {selectTranscript, []any{"x"}, "messages_by_session (session_id=? AND active=? AND compacted=?)"},
+		"page":        {selectLive, []any{"x", 0, 9}, "messages_by_session (session_id=? AND active=? AND compacted=? AND rowid>? AND rowid<?)"},
+		"history":     {selectShown, []any{"x", 0, 9}, "messages_shown (session_id=? AND origin_id>? AND origin_id<?)"},
+		"inspection":  {selectAll, []any{"x", 0, 9}, "MERGE (UNION ALL)"},
 		"list":        {listRecent, list, "sessions_recent (last_active>? AND last_active<?)"},
 		"neighbour":   {rowBefore, []any{"x", 1, 200, true}, "messages_by_session (session_id=? AND active=? AND compacted=? AND rowid<?)"},
 		"by key":      {routed, []any{"k"}, "sessions USING INDEX"},

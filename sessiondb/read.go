@@ -2,67 +2,121 @@ package sessiondb
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	"gatewayd/internal/sqlite"
 )
 
 // MessageFilter chooses rows of a session. Without flags: live rows by id. IncludeCompacted shows each logical message
-// once, at the place of its first row, as its newest live copy. IncludeInactive adds superseded rows, by id, copies and
-// all (for inspection).
+// once, at the place of its first row (OriginID), as its newest live copy, without what only the model is sent.
+// IncludeInactive adds superseded rows, by id, copies and all (for inspection).
+//
+// A page of any of the three costs what is on it, wherever in a history it lies: After goes forward from a place, Before
+// backward. A place is an id, with IncludeCompacted an origin id: that of the last row forward, of the first backward.
 type MessageFilter struct {
 	IncludeCompacted, IncludeInactive bool
-	After                             int64 // rows with a greater id; not together with IncludeCompacted or Latest
+	After                             int64 // rows after this place
+	Before                            int64 // the last Limit rows before this place; not together with After
 	Limit                             int   // 0: all
-	Latest                            bool  // the last Limit rows, still in rising order
+	Latest                            bool  // the last Limit rows, still in rising order; not together with After
 }
 
+// inRange is what each part of a page's query has: a session, and the places between which it lies.
 const (
-	selectLive = `SELECT ` + messageColumns + ` FROM messages WHERE session_id = ?1 AND active = 1 AND compacted = 0 AND id > ?2 ORDER BY id`
-	selectAll  = `SELECT ` + messageColumns + ` FROM messages WHERE session_id = ?1 AND id > ?2 ORDER BY id`
-	// The bare id of the aggregate comes from the row that holds the maximum: live before folded, then the newest.
-	selectShown = `SELECT ` + messageColumns + ` FROM messages WHERE id IN (
-  SELECT id FROM (SELECT id, max(active * 4611686018427387904 + id), origin_id FROM messages
-   WHERE session_id = ?1 AND id > ?2 AND (active = 1 OR compacted = 1) GROUP BY origin_id ORDER BY origin_id`
+	inState   = ` FROM messages WHERE session_id = ?1 AND active = `
+	byID      = ` AND id > ?2 AND id < ?3`
+	selectRow = `SELECT ` + messageColumns
+
+	selectLive = selectRow + inState + `1 AND compacted = 0` + byID + ` ORDER BY id`
+
+	// One ordered run of the index for each state, merged: a single range over the session would have to be sorted.
+	selectAll = selectRow + inState + `1 AND compacted = 0` + byID +
+		` UNION ALL ` + selectRow + inState + `0 AND compacted = 1` + byID +
+		` UNION ALL ` + selectRow + inState + `0 AND compacted = 0` + byID + ` ORDER BY id`
+
+	// Where visible rows stand: folded rows and copies by their origin, and live rows at their first place, which only
+	// have to step over the live copies.
+	selectShown = `SELECT origin_id, id, active FROM messages INDEXED BY messages_shown
+ WHERE session_id = ?1 AND (compacted = 1 OR (active = 1 AND origin_id <> id)) AND origin_id > ?2 AND origin_id < ?3
+ UNION ALL SELECT id, id, 1` + inState + `1 AND compacted = 0` + byID + ` AND origin_id = id ORDER BY 1`
 )
 
-func (f MessageFilter) query() (string, error) {
-	if f.After > 0 && (f.IncludeCompacted || f.Latest) {
-		return "", errInvalid("message filter", "after cannot be combined with include_compacted or latest")
+// normal gives the places and the direction of a page.
+func (f MessageFilter) normal() (low, high int64, down bool, err error) {
+	if f.After > 0 && (f.Before > 0 || f.Latest) {
+		return 0, 0, false, errInvalid("message filter", "after cannot be combined with before or latest")
 	}
-	order, tail := "", " LIMIT ?3"
-	if f.Latest {
-		order = " DESC"
+	low, high = f.After, math.MaxInt64
+	if f.Before > 0 {
+		high = f.Before
 	}
-	switch {
-	case f.IncludeInactive:
-		return selectAll + order + tail, nil
-	case f.IncludeCompacted:
-		return selectShown + order + tail + `)) ORDER BY origin_id` + order, nil
-	}
-	return selectLive + order + tail, nil
+	return low, high, f.Latest || f.Before > 0, nil
 }
 
 // Messages reads rows of a session in their order; an unknown session has none.
-func (s *Store) Messages(ctx context.Context, session string, f MessageFilter) ([]Message, error) {
-	query, err := f.query()
+func (s *Store) Messages(ctx context.Context, session string, f MessageFilter) (out []Message, err error) {
+	low, high, down, err := f.normal()
 	if err != nil {
 		return nil, err
 	}
-	limit := f.Limit
+	limit, order := f.Limit, ""
 	if limit <= 0 {
-		limit = -1
+		limit = math.MaxInt
 	}
-	var out []Message
+	if down {
+		order = " DESC"
+	}
 	err = s.file.Read(ctx, func(c *sqlite.Conn) error {
-		out, err = s.queryMessages(c, nil, query, session, f.After, limit)
+		switch {
+		case f.IncludeInactive:
+			out, err = s.queryMessages(c, nil, selectAll+order+` LIMIT ?4`, session, low, high, limit)
+		case f.IncludeCompacted:
+			out, err = s.shown(c, session, selectShown+order, low, high, limit)
+		default:
+			out, err = s.queryMessages(c, nil, selectLive+order+` LIMIT ?4`, session, low, high, limit)
+		}
 		return err
 	})
-	if f.Latest {
+	if down {
 		slices.Reverse(out)
 	}
 	return out, err
 }
+
+// shown reads one row for each place of a history, until there are enough.
+func (s *Store) shown(c *sqlite.Conn, session, query string, low, high int64, limit int) (out []Message, err error) {
+	place, best, live := int64(0), int64(0), false
+	take := func() error {
+		if best == 0 {
+			return nil
+		}
+		m, err := s.messageByID(c, session, best)
+		if err == nil && m.Kind != KindModelOnly {
+			out = append(out, m)
+		}
+		return err
+	}
+	for r, err := range c.Query(query, session, low, high) {
+		if err != nil {
+			return nil, err
+		}
+		at, id, active := r.Int(0), r.Int(1), r.Bool(2)
+		if at == place {
+			if active && !live || active == live && id > best {
+				best, live = id, active
+			}
+			continue
+		}
+		if err := take(); err != nil || len(out) == limit {
+			return out, err
+		}
+		place, best, live = at, id, active
+	}
+	return out, take()
+}
+
+const selectTranscript = selectRow + inState + `1 AND compacted = 0 ORDER BY id`
 
 // maxHint bounds what the session's counter, which is only a hint, makes Transcript reserve.
 const maxHint = 4096
@@ -75,7 +129,7 @@ func (s *Store) Transcript(ctx context.Context, session string) (out []Message, 
 			return err
 		}
 		room := make([]Message, 0, min(max(hint, 0), maxHint))
-		out, err = s.queryMessages(c, room, selectLive, session, int64(0))
+		out, err = s.queryMessages(c, room, selectTranscript, session)
 		return err
 	})
 	return out, err

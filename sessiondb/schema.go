@@ -1,7 +1,7 @@
 package sessiondb
 
 // schemaVersion is what user_version holds. A file with a greater one belongs to a newer gatewayd.
-const schemaVersion = 1
+const schemaVersion = 2
 
 // applicationID marks a file as ours ("gwsd"), so that a foreign database is never taken for an empty one.
 const applicationID = 0x67777364

@@ -17,4 +17,8 @@ type Mutation struct {
 var List = []Mutation{
 	{"scan-eacces-is-gone", "internal/procfs", "TestOnlyADescriptorThatIsGoneHoldsNothing"},
 	{"migration-without-transaction", "sessiondb", "TestKilledBeforeEachStatement/open"},
+	{"compaction-supersedes-tool-rows", "sessiondb", "TestCompactionFoldsKeepsAndCarriesOn"},
+	{"compaction-forgets-kept-rows", "sessiondb", "TestCompactionFoldsKeepsAndCarriesOn"},
+	{"compaction-drops-late-rows", "sessiondb", "TestCompactionFoldsKeepsAndCarriesOn"},
+	{"compaction-without-lease", "sessiondb", "TestCompactionProvesItsLease"},
 }
