@@ -21,4 +21,5 @@ var List = []Mutation{
 	{"compaction-forgets-kept-rows", "sessiondb", "TestCompactionFoldsKeepsAndCarriesOn"},
 	{"compaction-drops-late-rows", "sessiondb", "TestCompactionFoldsKeepsAndCarriesOn"},
 	{"compaction-without-lease", "sessiondb", "TestCompactionProvesItsLease"},
+	{"lease-of-a-later-clock-holds", "sessiondb", "TestClockSetBack"},
 }
