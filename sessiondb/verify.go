@@ -227,7 +227,7 @@ func feed(c *sqlite.Conn, a *audit, id string) error {
 
 // leases gives the leases that somebody holds, and notices those that nobody does.
 func (v *verifier) leases(c *sqlite.Conn, id string, report func(Finding)) (running []Running, err error) {
-	for _, kind := range []LeaseKind{Turn, Compaction} {
+	for _, kind := range []LeaseKind{Turn, Compacting} {
 		l, found, err := readLease(c, id, kind)
 		if err != nil {
 			return nil, err

@@ -9,7 +9,7 @@ import (
 
 // store audits what belongs to no single session.
 func (v *verifier) store(ctx context.Context) error {
-	checks := []func(*sqlite.Conn, func(Finding)) error{orphans, indexParity}
+	checks := []func(*sqlite.Conn, func(Finding)) error{orphans, marksAgree}
 	if v.o.Deep {
 		checks = append(checks, strangersWithOneUID)
 	}
@@ -53,8 +53,8 @@ func orphans(c *sqlite.Conn, report func(Finding)) error {
 	return nil
 }
 
-// indexParity compares each search index with the rows below its mark.
-func indexParity(c *sqlite.Conn, report func(Finding)) error {
+// marksAgree compares each search index with the rows below its mark.
+func marksAgree(c *sqlite.Conn, report func(Finding)) error {
 	last := int64(0)
 	if _, err := c.Row(`SELECT seq FROM sqlite_sequence WHERE name = 'messages'`, nil, &last); err != nil {
 		return err

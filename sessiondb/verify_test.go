@@ -16,8 +16,8 @@ import (
 	"gatewayd/internal/sqlite"
 )
 
-// turnOf is a whole turn with a tool in it.
-func turnOf(t testing.TB, s *Store, l Lease, n int) []Message {
+// wholeTurn is a whole turn with a tool in it.
+func wholeTurn(t testing.TB, s *Store, l Lease, n int) []Message {
 	t.Helper()
 	call := fmt.Sprintf("c%d", n)
 	out, err := s.Append(t.Context(), l, []NewMessage{
@@ -54,8 +54,8 @@ func TestVerifyFindsNothingInASoundStore(t *testing.T) {
 	s, _ := testStore(t)
 	for range 3 {
 		l := conversation(t, s)
-		turnOf(t, s, l, 1)
-		turnOf(t, s, l, 2)
+		wholeTurn(t, s, l, 1)
+		wholeTurn(t, s, l, 2)
 		if err := s.Release(t.Context(), l); err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func TestVerifyFindsNothingInASoundStore(t *testing.T) {
 func TestVerifyTellsARunningTurnFromDamage(t *testing.T) {
 	s, _ := testStore(t)
 	l := conversation(t, s)
-	rows := turnOf(t, s, l, 1)
+	rows := wholeTurn(t, s, l, 1)
 	if _, err := s.Append(t.Context(), l, []NewMessage{{Role: "user", Content: "more"}, {
 		Role: "assistant", ToolCalls: []byte(`[{"id":"x","type":"function","function":{"name":"t","arguments":"{}"}}]`),
 	}}); err != nil {
@@ -122,8 +122,8 @@ func TestVerifyNamesEachDamage(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s, _ := testStore(t)
 			l := conversation(t, s)
-			turnOf(t, s, l, 1)
-			turnOf(t, s, l, 2)
+			wholeTurn(t, s, l, 1)
+			wholeTurn(t, s, l, 2)
 			if err := s.WaitIndexed(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -153,8 +153,8 @@ func broken(t *testing.T, path string, statements ...string) {
 func TestVerifySeesALiveTwin(t *testing.T) {
 	s, _ := testStore(t)
 	l := conversation(t, s)
-	turnOf(t, s, l, 1)
-	turnOf(t, s, l, 2)
+	wholeTurn(t, s, l, 1)
+	wholeTurn(t, s, l, 2)
 	write(t, s, `UPDATE messages SET origin_id = 1 WHERE id = 5`)
 	equal(t, "findings", codes(verified(t, s, VerifyOptions{RowsOnly: true})), "damage:live_twice")
 }
@@ -162,8 +162,8 @@ func TestVerifySeesALiveTwin(t *testing.T) {
 func TestVerifyOfOneSessionLooksAtNothingElse(t *testing.T) {
 	s, _ := testStore(t)
 	one, two := conversation(t, s), conversation(t, s)
-	turnOf(t, s, one, 1)
-	turnOf(t, s, two, 2)
+	wholeTurn(t, s, one, 1)
+	wholeTurn(t, s, two, 2)
 	write(t, s, `UPDATE sessions SET message_count = 99 WHERE id = ?`, one.Session)
 	equal(t, "the sound one", codes(verified(t, s, VerifyOptions{Sessions: []string{two.Session}})), "")
 	equal(t, "the other", codes(verified(t, s, VerifyOptions{Sessions: []string{one.Session}})), "damage:counter_wrong")
@@ -175,7 +175,7 @@ func TestVerifyOfOneSessionLooksAtNothingElse(t *testing.T) {
 func TestVerifyCountsFindingsBeyondTheBound(t *testing.T) {
 	s, _ := testStore(t)
 	for range 5 {
-		turnOf(t, s, conversation(t, s), 1)
+		wholeTurn(t, s, conversation(t, s), 1)
 	}
 	write(t, s, `UPDATE sessions SET message_count = 99`)
 	got := verified(t, s, VerifyOptions{MaxFindings: 2})
@@ -187,7 +187,7 @@ func TestVerifyFindsDamagedPages(t *testing.T) {
 	s, _ := openStore(t, path)
 	l := conversation(t, s)
 	for n := range 50 {
-		turnOf(t, s, l, n)
+		wholeTurn(t, s, l, n)
 	}
 	if err := s.WaitIndexed(t.Context()); err != nil {
 		t.Fatal(err)
