@@ -16,8 +16,9 @@ import (
 const previewRunes = 60
 
 // Append writes the rows to the lease's session in one transaction and returns them as stored. nil means durable. It is
-// all or nothing: ErrLeaseLost, ErrSessionMissing and ErrSessionEnded mean that no row was written. Times are made
-// monotone within the batch.
+// all or nothing: ErrLeaseLost, ErrSessionMissing and ErrSessionEnded mean that no row was written. ErrSpooled means that
+// the file is in quarantine and the rows lie in the spool beside it, synced but not acknowledged. Times are made monotone
+// within the batch.
 func (s *Store) Append(ctx context.Context, l Lease, rows []NewMessage) ([]Message, error) {
 	if len(rows) == 0 {
 		return nil, nil
@@ -26,6 +27,7 @@ func (s *Store) Append(ctx context.Context, l Lease, rows []NewMessage) ([]Messa
 	if err != nil {
 		return nil, err
 	}
+	s.recallFirst(ctx)
 	var out []Message
 	err = s.file.Write(ctx, sqlite.Op{
 		Label: "append messages", Patience: sqlite.Transcript,
@@ -42,10 +44,13 @@ func (s *Store) Append(ctx context.Context, l Lease, rows []NewMessage) ([]Messa
 	if err == nil || sqlite.IsCommitted(err) {
 		s.work.added(len(batch))
 	}
-	if err != nil && !sqlite.IsCommitted(err) {
-		return nil, err
+	switch {
+	case err == nil || sqlite.IsCommitted(err):
+		return out, err
+	case s.diverts(err):
+		return nil, s.divert(ctx, l, batch, err)
 	}
-	return out, err
+	return nil, err
 }
 
 // hasUID settles a commit of unknown fate: rows of a batch are in together or not at all, so one of them tells.

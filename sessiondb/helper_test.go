@@ -44,8 +44,14 @@ func testStore(t testing.TB) (*Store, *logged) {
 
 func openStore(t testing.TB, path string) (*Store, *logged) {
 	t.Helper()
+	return openWith(t, Options{Path: path})
+}
+
+func openWith(t testing.TB, o Options) (*Store, *logged) {
+	t.Helper()
 	log := &logged{}
-	s, err := Open(t.Context(), Options{Path: path, Log: slog.New(slog.NewTextHandler(log, nil))})
+	o.Log = slog.New(slog.NewTextHandler(log, nil))
+	s, err := Open(t.Context(), o)
 	if err != nil {
 		t.Fatalf("open store: %v", err)
 	}

@@ -56,9 +56,18 @@ func renew(tx *sqlite.Tx, l Lease) error {
 	return err
 }
 
-// Release gives the lease back. Releasing one that is lost already is no error.
+// Release gives the lease back. Releasing one that is lost already is no error, and neither is one whose file is in
+// quarantine: its end lies in the spool then, with the rows that it held the lease for.
 func (s *Store) Release(ctx context.Context, l Lease) error {
 	defer s.turns.tell()
+	err := s.release(ctx, l)
+	if err != nil && s.diverts(err) {
+		return s.divertRelease(ctx, l, err)
+	}
+	return err
+}
+
+func (s *Store) release(ctx context.Context, l Lease) error {
 	return s.file.Write(ctx, sqlite.Op{
 		Label: "release lease", Patience: sqlite.Ordinary,
 		Do: func(tx *sqlite.Tx) error {

@@ -27,6 +27,8 @@ func TestMain(m *testing.M) {
 		childWait()
 	case "freeze":
 		childFreeze()
+	case "replay":
+		childReplay()
 	default:
 		goleak.VerifyTestMain(m)
 	}
@@ -83,6 +85,16 @@ func childAppend() {
 			s.markStale(ctx, turn/4%2, errors.New("test"))
 		}
 	}
+}
+
+// childReplay brings the spool back and waits to be killed.
+func childReplay() {
+	s := childStore()
+	if _, err := s.Replay(context.Background(), false); err != nil {
+		fmt.Println("error", err)
+		os.Exit(1)
+	}
+	select {}
 }
 
 // child is another process on the same file.

@@ -84,6 +84,9 @@ func (s *Store) ensure(ctx context.Context, n NewSession) (out Session, made boo
 		},
 		Done: func(c *sqlite.Conn) (bool, error) { return exists(c, `SELECT 1 FROM sessions WHERE id = ?`, out.ID) },
 	})
+	if err == nil && made {
+		s.seen.put(n, out)
+	}
 	return out, made, err
 }
 

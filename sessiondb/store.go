@@ -14,6 +14,13 @@ type Options struct {
 	Existing bool // a missing file is a NotFound problem instead of a new store
 	Journal  sqlite.JournalConfig
 	Log      *slog.Logger // nil: nothing is logged
+
+	// Heal brings back, before the store is handed out, the rows that were said while it could not take them: those in the
+	// captured log of a generation that this very file lost, and those in the spool. For the one process that owns the
+	// conversations; a verb that reads leaves both alone.
+	Heal bool
+
+	SpoolBytes int64 // bound of the spool; 0 is DefaultSpoolBytes
 }
 
 // Store is one open state.db.
@@ -25,6 +32,11 @@ type Store struct {
 	work  indexWork
 	tail  tailIndex
 	edits atomic.Int64 // counts changes to the text of existing rows; the tail index is rebuilt after one
+
+	readOnly error // the file is of a newer program: why nothing is written
+	spool    *Spool
+	replays  atomic.Int64 // of the spool, under way or waiting for their turn
+	seen     seenSessions // what is known of sessions, for rows that have to be spooled
 }
 
 // Open opens the file at Path, or creates it unless told that it must exist. It refuses, and leaves as it is, a file that is not ours or newer than we
@@ -44,6 +56,13 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	s.file = file
+	s.spool = SpoolOf(file.Path())
+	if o.SpoolBytes > 0 {
+		s.spool.limit = o.SpoolBytes
+	}
+	if o.Heal {
+		s.heal(ctx)
+	}
 	return s, nil
 }
 

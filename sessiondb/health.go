@@ -1,0 +1,108 @@
+package sessiondb
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"gatewayd/internal/problem"
+	"gatewayd/internal/sqlite"
+)
+
+// State is what a store can do now.
+type State string
+
+// The states. A quarantined store is read, as far as its file can be; its new rows go to the spool.
+const (
+	StateOK          State = "ok"
+	StateReadOnly    State = "read-only"
+	StateQuarantined State = "quarantined"
+)
+
+// Health is how a store is, in the words that /health, status and doctor share.
+type Health struct {
+	Path     string         `json:"path"`
+	State    State          `json:"state"`
+	Reason   string         `json:"reason,omitempty"` // "newer schema", or the class of the damage: "corrupt", "replaced", "lost wal"
+	Detail   string         `json:"detail,omitempty"` // the sentence for a person
+	Remedy   string         `json:"remedy,omitempty"`
+	Spool    SpoolState     `json:"spool"`
+	Captures []CaptureState `json:"captures,omitempty"` // of write-ahead logs that were lost, newest first
+}
+
+// CaptureState is a captured generation beside the store.
+type CaptureState struct {
+	Dir      string    `json:"dir"`
+	At       time.Time `json:"at"`
+	Trigger  string    `json:"trigger,omitempty"`
+	Bytes    int64     `json:"bytes"`
+	Salvaged bool      `json:"salvaged"` // its rows are in the store
+}
+
+// Writable says why the store takes no rows now; nil when it does. It reads flags and costs nothing. A quarantine and a
+// newer schema are *problem.Error of the kinds Unavailable and Config.
+func (s *Store) Writable() error {
+	if err := s.readOnly; err != nil {
+		return err
+	}
+	cause := s.file.Quarantine()
+	if cause == nil {
+		return nil
+	}
+	return &problem.Error{
+		Kind: problem.Unavailable, Thing: "the store", What: "takes no new messages now: " + sentenceOf(cause),
+		Fate: "nothing was stored, and what was stored before is kept", Remedy: remedyOf(cause), Err: said{cause},
+	}
+}
+
+// ReadOnly reports that the file was written by a newer program and is only read.
+func (s *Store) ReadOnly() bool { return s.readOnly != nil }
+
+// Health looks at the flags of the store and at what lies beside its file. It reads no row, and works for a store that
+// cannot be read any more.
+func (s *Store) Health() Health {
+	h := Beside(s.file.Path())
+	switch err := s.Writable(); {
+	case err == nil:
+	case s.ReadOnly():
+		h.State, h.Reason, h.Detail, h.Remedy = StateReadOnly, "newer schema", sentenceOf(err), remedyOf(err)
+	default:
+		cause := s.file.Quarantine()
+		h.State, h.Reason, h.Detail, h.Remedy = StateQuarantined, string(sqlite.ClassOf(cause)), sentenceOf(cause), remedyOf(cause)
+	}
+	return h
+}
+
+// Beside says what lies beside a database: its spool and its captures. For who cannot open the store.
+func Beside(path string) Health {
+	h := Health{Path: path, State: StateOK}
+	var err error
+	if h.Spool, err = SpoolOf(path).State(); err != nil {
+		h.Detail = "the spool cannot be read: " + err.Error()
+	}
+	return h
+}
+
+// salvagedMark is the file in a capture's directory that says that its rows are in the store.
+const salvagedMark = "salvaged.json"
+
+func isSalvaged(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, salvagedMark))
+	return err == nil || !errors.Is(err, fs.ErrNotExist)
+}
+
+// Trouble is the one line about a store that is not as it should be, "" for one that is.
+func (h Health) Trouble() string {
+	switch {
+	case h.State != StateOK:
+		return h.Detail
+	case h.Spool.Rows > 0:
+		return fmt.Sprintf("%d rows wait in %s", h.Spool.Rows, h.Spool.Path)
+	case h.Spool.Kept > 0:
+		return fmt.Sprintf("%d spooled batches could not be stored, each with its reason in %s", h.Spool.Kept, filepath.Join(h.Spool.Path, spoolKept))
+	}
+	return h.Detail
+}
