@@ -11,6 +11,7 @@ import (
 
 // Store is what the gateway needs of sessiondb.Store, which see.
 type Store interface {
+	Writable() error
 	CreateSession(ctx context.Context, n sessiondb.NewSession) (sessiondb.Session, error)
 	Session(ctx context.Context, id string) (sessiondb.Session, error)
 	ReopenIfExplicitlyClosed(ctx context.Context, l sessiondb.Lease, provenance string) (bool, error)

@@ -123,7 +123,8 @@ func TestReplayFollowsTheRulesOfASession(t *testing.T) {
 	made, err := s.SessionByKey(t.Context(), "k")
 	must(t, err)
 	prompt, err := s.Prompt(t.Context(), made.PromptHash)
-	equal(t, "made anew", fmt.Sprint(made.ID, made.Title, made.Source, made.MessageCount, made.Parent, prompt, err), "gone a title api 2  be brief <nil>")
+	must(t, err)
+	equal(t, "made anew", fmt.Sprintf("%s/%s/%s/%d/%s/%s", made.ID, made.Title, made.Source, made.MessageCount, made.Parent, prompt), "gone/a title/api/2//be brief")
 	if !strings.Contains(out.Kept[0].Reason, "has ended") || !strings.Contains(out.Kept[1].Reason, "checksum") {
 		t.Errorf("reasons: %+v", out.Kept)
 	}

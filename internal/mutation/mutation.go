@@ -23,4 +23,8 @@ var List = []Mutation{
 	{"compaction-drops-late-rows", "sessiondb", "TestCompactionFoldsKeepsAndCarriesOn"},
 	{"compaction-without-lease", "sessiondb", "TestCompactionProvesItsLease"},
 	{"lease-of-a-later-clock-holds", "sessiondb", "TestClockSetBack"},
+	{"spool-acknowledges", "sessiondb", "TestRowsOfAQuarantinedStoreAreSpooledAndNotAcknowledged"},
+	{"spool-unsynced", "sessiondb", "TestASpooledRowIsSyncedBeforeAnybodyIsTold"},
+	{"replay-without-uid", "sessiondb", "TestReplayBringsSpooledRowsBackOnceAndInOrder"},
+	{"replay-removes-first", "sessiondb", "TestASpoolFileOutlivesAReplayThatFails"},
 }
