@@ -105,9 +105,9 @@ func (f *File) begin(ctx context.Context, c *Conn) error {
 		disk: view, config: f.opts.Journal, log: f.log.With("path", f.path),
 		admit: func() error { _, err := f.ask(ctx, c); return err },
 	}
-	release, err := c.library()
+	release, err := library()
 	if err != nil {
-		return err
+		return fmt.Errorf("ask SQLite for its version: %w", err)
 	}
 	if walResets(release) {
 		d.unsafe = release

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
+
+	"github.com/ncruces/go-sqlite3"
 )
 
 // versionPin stands in for the version of the linked SQLite in the journal decision. Only the linker of a test build
@@ -62,16 +65,30 @@ func (v version) less(w version) bool {
 	return false
 }
 
-// library gives the version of the linked SQLite, without touching the database.
-func (c *Conn) library() (string, error) {
+// library gives the version of the linked SQLite. It is asked once, of a database in memory: preparing any statement
+// reads the schema, and of a file the journal mode must be probed before anything else.
+func library() (string, error) {
 	if versionPin != "" {
 		return versionPin, nil
 	}
-	s, _, err := c.db.Prepare("SELECT sqlite_version()")
-	if err != nil {
-		return "", fmt.Errorf("ask SQLite for its version: %w", err)
-	}
-	defer s.Close()
-	s.Step()
-	return s.ColumnText(0), s.Err()
+	return linkedVersion()
 }
+
+var linkedVersion = sync.OnceValues(func() (text string, err error) {
+	err = guard(func() error {
+		db, err := sqlite3.Open(":memory:")
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		s, _, err := db.Prepare("SELECT sqlite_version()")
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		s.Step()
+		text = s.ColumnText(0)
+		return s.Err()
+	})
+	return text, err
+})
