@@ -104,6 +104,9 @@ func (f *File) preflightHeader(ctx context.Context) error {
 	}
 	head = head[:n]
 	if n < headerSize || !strings.HasPrefix(string(head), magic) {
+		if f.neverFinished() {
+			return f.preflightUnfinished()
+		}
 		return f.refuse(NotADatabase, problem.Damaged,
 			fmt.Sprintf("cannot be opened: file is not a database: invalid SQLite header %q%s", head[:min(n, 16)], tlsHint(head)),
 			"move it away, or put the right file back", nil)
