@@ -15,7 +15,6 @@ type Mutation struct {
 
 // List is every mutation there is. Code asks On with the same name.
 var List = []Mutation{
-	{"verify-sees-no-live-twin", "sessiondb", "TestVerifySeesALiveTwin"},
 	{"scan-eacces-is-gone", "internal/procfs", "TestOnlyADescriptorThatIsGoneHoldsNothing"},
 	{"migration-without-transaction", "sessiondb", "TestKilledBeforeEachStatement/open"},
 	{"compaction-supersedes-tool-rows", "sessiondb", "TestCompactionFoldsKeepsAndCarriesOn"},
@@ -27,4 +26,6 @@ var List = []Mutation{
 	{"spool-unsynced", "sessiondb", "TestASpooledRowIsSyncedBeforeAnybodyIsTold"},
 	{"replay-without-uid", "sessiondb", "TestReplayBringsSpooledRowsBackOnceAndInOrder"},
 	{"replay-removes-first", "sessiondb", "TestASpoolFileOutlivesAReplayThatFails"},
+	{"synchronous-normal", "internal/sqlite", "TestAPowerCutAtAnyMomentLosesNoAcknowledgedRow"},
+	{"log-written-after-its-sync", "internal/sqlite", "TestAPowerCutAtAnyMomentLosesNoAcknowledgedRow"},
 }

@@ -1,6 +1,6 @@
 // Package sqlite is the only door to SQLite. It owns every connection the process has, and with them the rules
 // that keep an acknowledged row: one writer connection owned by one goroutine, group commit with a savepoint per
-// operation, synchronous=FULL asserted by reading it back, the journal decision, the identity of the file and its
+// operation, a sync level that outlasts a power cut, asserted by reading it back, the journal decision, the identity of the file and its
 // sidecars, and what happens when memory under a mapping goes away.
 //
 // A File is one database on disk. It promises:

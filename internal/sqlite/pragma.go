@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"gatewayd/internal/mutation"
 )
 
 // busyTimeout is how long SQLite itself waits for a lock. The rest of a caller's patience is spent outside the
@@ -37,7 +39,7 @@ func (f *File) settings(r role) []setting {
 	}
 	return []setting{
 		{"busy_timeout", timeout},
-		{"synchronous", 2}, // FULL: acknowledged means it survives a power cut
+		{"synchronous", f.synchronous()},
 		{"foreign_keys", 1},
 		{"trusted_schema", 0},
 		{"recursive_triggers", 0},
@@ -50,6 +52,19 @@ func (f *File) settings(r role) []setting {
 		{"temp_store", 0},
 		{"query_only", oneIf(r != roleWriter)},
 	}
+}
+
+// synchronous is what makes acknowledged mean that it survives a power cut: FULL in WAL, EXTRA with a rollback journal.
+// There the commit is the deletion of the journal, and below EXTRA SQLite does not sync the directory after it: the
+// power cut brings the journal back, and it undoes the commit.
+func (f *File) synchronous() int64 {
+	switch {
+	case mutation.On("synchronous-normal"):
+		return 1
+	case f.journal.Mode == "wal":
+		return 2
+	}
+	return 3
 }
 
 func oneIf(on bool) int64 {

@@ -12,13 +12,14 @@ import (
 // Every connection kind in both journals carries every setting, FTS5, and never checkpoints when it closes.
 func TestEveryConnectionIsSetUpAndReadBack(t *testing.T) {
 	want := map[string]string{
-		"synchronous": "2", "foreign_keys": "1", "trusted_schema": "0", "secure_delete": "1", "cell_size_check": "1",
+		"foreign_keys": "1", "trusted_schema": "0", "secure_delete": "1", "cell_size_check": "1",
 		"wal_autocheckpoint": "100", "journal_size_limit": "8388608", "mmap_size": "0", "temp_store": "0",
 		"recursive_triggers": "0", "cache_size": "-2000",
 	}
 	for _, mode := range []string{"wal", "delete"} {
 		var mu sync.Mutex
 		seen := map[role]int{}
+		want["synchronous"] = map[string]string{"wal": "2", "delete": "3"}[mode]
 		o := testOptions(t)
 		o.Journal.Mode, o.AutoCheckpoint, o.SecureDelete, o.CellSizeCheck, o.JournalSizeLimit = mode, 100, true, true, 8<<20
 		o.seams.opened = func(c *Conn, r role) {

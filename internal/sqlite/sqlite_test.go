@@ -173,3 +173,11 @@ func TestACallerThatLeavesBeforeItsTurnLeavesNothingBehind(t *testing.T) {
 		t.Fatalf("rows = %d", n)
 	}
 }
+
+var seedFlag = flag.Uint64("seed", 20261129, "what the tests with random faults begin with")
+
+// testSeed gives the seed of a test with random faults; its failures print it, and -args -seed N replays it.
+func testSeed(t testing.TB) uint64 {
+	t.Helper()
+	return *seedFlag
+}

@@ -7,17 +7,26 @@ import (
 
 	"github.com/ncruces/go-sqlite3"
 	"github.com/ncruces/go-sqlite3/vfs"
+
+	"gatewayd/internal/mutation"
 )
 
 // walVFS is the library's own file system but for one thing: the frames of a COMMIT reach the kernel in one write.
 // SQLite writes each frame in two (24 bytes, then the page): a dozen calls for one row, two hundred for a batch.
 type walVFS struct{ vfs.VFSFilename }
 
-const walVFSName = "gatewayd"
+const (
+	walVFSName  = "gatewayd"
+	baseVFSName = "gatewayd-base" // what lies below in tests: a disk that fails when it is told to
+)
 
 // walName is the name that opens a database through walVFS.
 func walName(path string) (string, error) {
-	base, ok := vfs.Find("").(vfs.VFSFilename)
+	under := vfs.Find(baseVFSName)
+	if under == nil {
+		under = vfs.Find("")
+	}
+	base, ok := under.(vfs.VFSFilename)
 	if !ok {
 		return "", errors.New("the library's file system takes no file names")
 	}
@@ -98,6 +107,9 @@ func (f *walFile) flush() error {
 
 // Sync writes what is held and syncs.
 func (f *walFile) Sync(flags vfs.SyncFlag) error {
+	if mutation.On("log-written-after-its-sync") {
+		return errors.Join(f.File.Sync(flags), f.flush())
+	}
 	if err := f.flush(); err != nil {
 		return err
 	}
