@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"gatewayd/internal/mutation"
 	"gatewayd/internal/problem"
 	"gatewayd/internal/sqlite"
 )
@@ -124,6 +125,12 @@ func (s *Store) tryAcquire(ctx context.Context, session string, kind LeaseKind, 
 	return l, nil
 }
 
+// runs reports that the time of a lease is not over. One that ends later than any holder asks for was taken before the
+// clock was set back; else a silent holder would lock its conversation for as long as that was.
+func (l Lease) runs(now time.Time) bool {
+	return l.Expires.After(now) && (l.Expires.Before(now.Add(leaseSweep)) || mutation.On("lease-of-a-later-clock-holds"))
+}
+
 // takeLease puts l in place of no lease, an expired one, or one whose holder is dead (which it returns).
 func takeLease(tx *sqlite.Tx, l Lease, now time.Time) (*Lease, error) {
 	if found, err := exists(tx.Conn, `SELECT 1 FROM sessions WHERE id = ?`, l.Session); err != nil || !found {
@@ -133,7 +140,7 @@ func takeLease(tx *sqlite.Tx, l Lease, now time.Time) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	if found && held.Expires.After(now) && !held.Holder.Dead() {
+	if found && held.runs(now) && !held.Holder.Dead() {
 		return nil, &HeldError{held}
 	}
 	if _, err := tx.Exec(`DELETE FROM leases WHERE expires_at < ?`, now.Add(-leaseSweep).UnixMicro()); err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -99,6 +100,7 @@ func childReplay() {
 // child is another process on the same file.
 type child struct {
 	cmd   *exec.Cmd
+	in    io.Writer
 	lines *bufio.Scanner
 }
 
@@ -107,6 +109,10 @@ func startChild(t *testing.T, what, path, session string, env ...string) *child 
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "SESSIONDB_CHILD="+what, "SESSIONDB_PATH="+path, "SESSIONDB_SESSION="+session)
 	cmd.Env = append(cmd.Env, env...)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +120,7 @@ func startChild(t *testing.T, what, path, session string, env ...string) *child 
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	c := &child{cmd, bufio.NewScanner(out)}
+	c := &child{cmd, in, bufio.NewScanner(out)}
 	t.Cleanup(c.kill)
 	return c
 }

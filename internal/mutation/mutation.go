@@ -15,6 +15,7 @@ type Mutation struct {
 
 // List is every mutation there is. Code asks On with the same name.
 var List = []Mutation{
+	{"verify-sees-no-live-twin", "sessiondb", "TestVerifySeesALiveTwin"},
 	{"scan-eacces-is-gone", "internal/procfs", "TestOnlyADescriptorThatIsGoneHoldsNothing"},
 	{"migration-without-transaction", "sessiondb", "TestKilledBeforeEachStatement/open"},
 	{"compaction-supersedes-tool-rows", "sessiondb", "TestCompactionFoldsKeepsAndCarriesOn"},

@@ -148,8 +148,8 @@ func judgeAsked(o Open, s Sight, now time.Time) Judgement {
 // judgeGone: no process is there, and nobody saw how it ended.
 func judgeGone(o Open, s Sight, r Rules, now time.Time) Judgement {
 	graceOver := o.Started.Add(r.CrashGrace)
-	if o.Started.IsZero() {
-		graceOver = now
+	if o.Started.IsZero() || o.Started.After(now.Add(r.CrashGrace)) {
+		graceOver = now // it began before the clock was set back: the grace would last as long as that was
 	}
 	expired := !o.Expires.IsZero() && !now.Before(o.Expires)
 	switch {

@@ -45,6 +45,7 @@ func TestJudge(t *testing.T) {
 		"gone":                         {o: fresh, act: End, event: kanban.EventCrashed, count: true},
 		"gone, claimer judges":         {o: fresh, s: Sight{Claimer: true}},
 		"gone, claimer, claim over":    {o: with(func(o *Open) { o.Expires = ago(0) }), s: Sight{Claimer: true}, act: End, event: kanban.EventCrashed, count: true},
+		"gone, clock was set back":     {o: with(func(o *Open) { o.Started = noon.Add(100 * time.Hour) }), act: End, event: kanban.EventCrashed, count: true},
 		"host restarted":               {o: with(func(o *Open) { o.Started = ago(0) }), s: Sight{HostEnded: true}, act: End, event: kanban.EventReclaimed},
 		"remote":                       {o: with(func(o *Open) { o.Started = ago(time.Hour) }), s: Sight{Remote: true}},
 		"remote, claim over":           {o: with(func(o *Open) { o.Expires = ago(0) }), s: Sight{Remote: true}, act: End, event: kanban.EventReclaimed, count: true},

@@ -1,0 +1,76 @@
+package e2e
+
+import (
+	"flag"
+	"io"
+	"os"
+	"testing"
+	"time"
+
+	"gatewayd/internal/chamber"
+	"gatewayd/reaper"
+)
+
+var (
+	chamberSeed = flag.Uint64("chamber-seed", chamber.DefaultSeed, "base of the torture chamber's seeds")
+	chamberOnly = flag.String("chamber-episode", "", "run only this episode of the torture chamber")
+)
+
+func newChamber(t *testing.T, mode string) *chamber.Chamber {
+	t.Helper()
+	dir := t.TempDir()
+	c, err := chamber.New(chamber.Options{
+		Dir: dir, Mode: mode, Program: program, Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir},
+		Start: startRole, Seed: *chamberSeed, Length: time.Second, Say: t.Logf,
+		Replay: "go test ./e2e -run '" + t.Name() + "' -args -chamber-episode %s -chamber-seed %d",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func startRole(argv, env []string, dir string, out, errs io.Writer) (chamber.Process, error) {
+	child, err := reaper.StartChild(argv, env, dir, out, errs)
+	if err != nil {
+		return nil, err
+	}
+	return child, nil
+}
+
+// runEpisode plays one episode and fails the test with everything that was found.
+func runEpisode(t *testing.T, c *chamber.Chamber, e chamber.Episode) {
+	t.Helper()
+	if *chamberOnly != "" && *chamberOnly != e.Name {
+		return
+	}
+	r := c.Run(t.Context(), e)
+	t.Logf("%-26s seed %d  %5.1f s  %s", r.Label, r.Seed, r.Took.Seconds(), r.Tallies)
+	for _, what := range r.Skipped {
+		t.Logf("SKIPPED: %s", what)
+	}
+	for _, what := range r.Failures {
+		t.Errorf("%s: %s", r.Label, what)
+	}
+}
+
+// The episodes after which the store is sound, one after the other on one store, with a reader that lives through them
+// all.
+func TestChamber(t *testing.T) {
+	for _, mode := range []string{chamber.WAL} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			c := newChamber(t, mode)
+			for _, e := range chamber.Shared() {
+				if e.In(mode) {
+					runEpisode(t, c, e)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,61 @@
+package chamber
+
+import (
+	"slices"
+	"time"
+)
+
+// The parts that most episodes have. Slack is how many descriptors of the store a process may have at once above the
+// most it had in its first half second.
+var (
+	gatewayPart  = Part{Role: "gateway"}
+	terminalPart = Part{Role: "terminal"}
+	plainPart    = Part{Role: "plain"}
+	readerPart   = Part{Role: "reader", Works: "read", Lasting: true, Slack: 6}
+	churnPart    = Part{Role: "churn", Works: "cycled", Slack: 2}
+	indexerPart  = Part{Role: "indexer", Works: "ready"}
+	boardPart    = Part{Role: "board"}
+	watcherPart  = Part{Role: "watcher", Works: "cycled"}
+)
+
+// verbs are what a person types beside a daemon.
+var verbs = [][]string{{"sessions", "list"}, {"sessions", "search", "fox"}, {"status"}, {"doctor"}}
+
+func cast(more ...Part) []Part {
+	return append([]Part{gatewayPart, terminalPart, readerPart, churnPart}, more...)
+}
+
+// Shared are the episodes that leave a sound store behind and run one after the other on the same one, with a reader
+// that lives through all of them.
+func Shared() []Episode {
+	stray := Part{Role: "gateway", Name: "straying", With: Params{Stray: 3}}
+	return []Episode{
+		{Name: "baseline", Cast: cast(plainPart, indexerPart, boardPart, watcherPart), Verbs: verbs},
+		{Name: "kill_writer", Cast: cast(indexerPart, boardPart), Faults: []Fault{kill9("gateway"), kill9("board"), kill9("gateway"), kill9("terminal"), kill9("gateway")}},
+		{Name: "sigterm", Cast: cast(boardPart), Faults: []Fault{sigterm("gateway"), sigterm("terminal"), sigterm("board"), sigterm("gateway")}},
+		{Name: "lock_cancellation", Cast: cast(stray), Faults: []Fault{seen("straying", "strayed", 10), seen("churn", "cycled", 10)}},
+		{Name: "chmod_flips", Cast: []Part{gatewayPart, readerPart, plainPart}, Faults: []Fault{flipModes()}},
+		{Name: "index_rebuilds", Cast: rebuilders(), Faults: []Fault{seen("rebuild", "rebuilding", 1), kill9("rebuild"), seen("other", "rebuilt", 1)}},
+		{Name: "index_damage", Cast: cast(indexerPart, Part{Role: "damage", Works: "searched"}), Faults: []Fault{said("damage", "damaged"), seen("damage", "searched", 2)}},
+		{Name: "lease_stop", Cast: leaseHolders(), Faults: []Fault{freeze("lease", Part{Role: "thief", Works: "ready"})}},
+		{Name: "kill_all", Cast: cast(plainPart, indexerPart, boardPart, watcherPart), Faults: []Fault{killAll()}},
+	}
+}
+
+func rebuilders() []Part {
+	return append(cast(), Part{Role: "rebuild", Works: "rebuilding"}, Part{Role: "rebuild", Name: "other", Works: "rebuilding"})
+}
+
+func leaseHolders() []Part {
+	return append(cast(), Part{Role: "lease", Works: "ready", With: Params{TTL: 300 * time.Millisecond}, Error: "conflict"})
+}
+
+// Find gives the episode of a name.
+func Find(name string) (Episode, bool) {
+	all := Shared()
+	i := slices.IndexFunc(all, func(e Episode) bool { return e.Name == name })
+	if i < 0 {
+		return Episode{}, false
+	}
+	return all[i], true
+}
