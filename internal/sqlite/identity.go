@@ -92,12 +92,15 @@ func (f *File) halted() error {
 }
 
 // Quarantine says why this handle must not write or checkpoint any more; nil is healthy. Damage goes before
-// replacement, replacement before a lost WAL.
+// replacement, replacement before a lost WAL, and last comes what was said at the open: that the file is only read.
 func (f *File) Quarantine() error {
 	if h := f.damage.Load(); h != nil {
 		return h.err
 	}
-	return f.halted()
+	if err := f.halted(); err != nil {
+		return err
+	}
+	return f.readOnly
 }
 
 // Replaced reports whether the file was replaced on disk or its WAL lost, so that the handle should be retired.
