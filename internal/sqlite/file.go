@@ -41,8 +41,7 @@ type Options struct {
 	Patience time.Duration
 
 	// Stale asks whether the schema needs work, by reads alone and in one read transaction. It refuses a file that is
-	// not ours with an error; until it has answered, nothing of the file is changed. It may be asked several times. An error
-	// made by AsReadOnly opens the file for reading alone.
+	// not ours with an error; until it has answered, nothing of the file is changed. It may be asked several times.
 	Stale   func(*Conn) (bool, error)
 	Prepare func(context.Context) // once Stale said yes, before the work and outside of any transaction: may wait
 	Migrate func(*Tx) error       // brings the schema up to date, in one immediate transaction
@@ -112,8 +111,6 @@ type File struct {
 	readers *readers // nil where reads go through the writer
 	watch   watch
 
-	readOnly error // set while opening: nothing is ever written
-
 	stuck  atomic.Pointer[halt] // replaced, or the WAL lost
 	damage atomic.Pointer[halt] // structural corruption
 	lost   losses
@@ -157,7 +154,7 @@ func (f *File) Read(ctx context.Context, fn func(*Conn) error) error {
 	if errors.Is(err, errNoReader) {
 		return f.readOnWriter(ctx, fn)
 	}
-	return f.beyond(err)
+	return err
 }
 
 // Peek is Read on the writer's connection, in its turn among the writes. It is for short reads of files that mostly
@@ -173,7 +170,7 @@ func (f *File) readOnWriter(ctx context.Context, fn func(*Conn) error) error {
 		visit:    func(c *Conn) error { return c.inRead(ctx, fn) },
 		deadline: f.deadline(ctx, 0),
 	})
-	return f.beyond(causeOf(ctx, err))
+	return causeOf(ctx, err)
 }
 
 // causeOf says why a read was interrupted, where SQLite only says that it was.

@@ -92,15 +92,12 @@ func (f *File) halted() error {
 }
 
 // Quarantine says why this handle must not write or checkpoint any more; nil is healthy. Damage goes before
-// replacement, replacement before a lost WAL, and last comes what was said at the open: that the file is only read.
+// replacement, replacement before a lost WAL.
 func (f *File) Quarantine() error {
 	if h := f.damage.Load(); h != nil {
 		return h.err
 	}
-	if err := f.halted(); err != nil {
-		return err
-	}
-	return f.readOnly
+	return f.halted()
 }
 
 // Replaced reports whether the file was replaced on disk or its WAL lost, so that the handle should be retired.

@@ -25,11 +25,15 @@ func quarantined(t testing.TB) *File {
 func TestMaintenanceRefusesAHandleInQuarantineAndNamesItself(t *testing.T) {
 	f := quarantined(t)
 	_, checkpoint := f.Checkpoint(t.Context())
+	_, vacuum := f.Vacuum(t.Context())
+	_, backup := f.Backup(t.Context(), backupOptions(t))
 	ran := false
 	for what, err := range map[Operation]error{
 		OpCheckpoint: checkpoint,
 		OpOptimize:   f.Optimize(t.Context()),
-		OpPrune:      f.Maintain(t.Context(), OpPrune, Op{Label: "prune", Do: func(*Tx) error { ran = true; return nil }}),
+		OpVacuum:     vacuum,
+		OpBackup:     backup, OpSnapshot: f.Snapshot(t.Context(), f.Path()+".copy"),
+		OpPrune: f.Maintain(t.Context(), OpPrune, Op{Label: "prune", Do: func(*Tx) error { ran = true; return nil }}),
 	} {
 		if ClassOf(err) != Replaced || !problem.Is(err, problem.Damaged) {
 			t.Errorf("%s: %v", what, err)

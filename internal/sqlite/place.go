@@ -104,4 +104,4 @@ func (f *File) traces() ([]string, error) {
 
 // traceWords are what the names of copies have in common: kanban.db.corrupt.<sha>.bak, state.db.retired-wal-…,
 // state.db.zeroed-….bak, state.db.backup-….
-var traceWords = []string{"bak", "backup", "corrupt", "retired-wal", "zeroed", "notadb", "record"}
+var traceWords = []string{"bak", "backup", "corrupt", "retired-wal", "zeroed", "notadb", "replaced", "record"}

@@ -40,6 +40,16 @@ func (w *watch) hold(c *Conn) {
 	w.shm, _ = c.shm.(io.ReaderAt)
 }
 
+// descriptors counts those that it has open on the main file.
+func (w *watch) descriptors() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.conn == nil {
+		return 0
+	}
+	return 1
+}
+
 // forget drops the descriptor before its connection ends.
 func (f *File) forget(c *Conn) {
 	f.watch.mu.Lock()
