@@ -56,10 +56,18 @@ func (f MessageFilter) normal() (low, high int64, down bool, err error) {
 
 // Messages reads rows of a session in their order; an unknown session has none.
 func (s *Store) Messages(ctx context.Context, session string, f MessageFilter) (out []Message, err error) {
-	low, high, down, err := f.normal()
-	if err != nil {
+	if _, _, _, err := f.normal(); err != nil {
 		return nil, err
 	}
+	err = s.file.Read(ctx, func(c *sqlite.Conn) error {
+		out, err = s.page(c, session, f)
+		return err
+	})
+	return out, err
+}
+
+func (s *Store) page(c *sqlite.Conn, session string, f MessageFilter) (out []Message, err error) {
+	low, high, down, err := f.normal()
 	limit, order := f.Limit, ""
 	if limit <= 0 {
 		limit = math.MaxInt
@@ -67,17 +75,15 @@ func (s *Store) Messages(ctx context.Context, session string, f MessageFilter) (
 	if down {
 		order = " DESC"
 	}
-	err = s.file.Read(ctx, func(c *sqlite.Conn) error {
-		switch {
-		case f.IncludeInactive:
-			out, err = s.queryMessages(c, nil, selectAll+order+` LIMIT ?4`, session, low, high, limit)
-		case f.IncludeCompacted:
-			out, err = s.shown(c, session, selectShown+order, low, high, limit)
-		default:
-			out, err = s.queryMessages(c, nil, selectLive+order+` LIMIT ?4`, session, low, high, limit)
-		}
-		return err
-	})
+	switch {
+	case err != nil:
+	case f.IncludeInactive:
+		out, err = s.queryMessages(c, nil, selectAll+order+` LIMIT ?4`, session, low, high, limit)
+	case f.IncludeCompacted:
+		out, err = s.shown(c, session, selectShown+order, low, high, limit)
+	default:
+		out, err = s.queryMessages(c, nil, selectLive+order+` LIMIT ?4`, session, low, high, limit)
+	}
 	if down {
 		slices.Reverse(out)
 	}

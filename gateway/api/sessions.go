@@ -53,7 +53,7 @@ func (s *server) showSession(r *http.Request) (answer, error) {
 func (s *server) listMessages(r *http.Request) (answer, error) {
 	q := newQuery(r)
 	filter := sessiondb.MessageFilter{
-		After: q.number("after", 0, math.MaxInt64), Limit: int(q.number("limit", 1, 1_000_000)), Latest: q.flag("latest"),
+		After: q.number("after", 0, math.MaxInt64), Before: q.number("before", 0, math.MaxInt64), Limit: int(q.number("limit", 1, 1_000_000)), Latest: q.flag("latest"),
 		IncludeCompacted: q.flag("include_compacted"), IncludeInactive: q.flag("include_inactive"),
 	}
 	if q.err != nil {
