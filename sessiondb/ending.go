@@ -28,7 +28,7 @@ func IsBoundary(reason string) bool { return slices.Contains(boundaryReasons, re
 
 // IsExplicitClose reports that a person closed the session.
 func IsExplicitClose(reason string) bool {
-	return reason != "" && reason != EndCompression && !IsBoundary(reason) && !slices.Contains(automaticReasons, reason)
+	return reason != "" && reason != EndCompression && reason != EndDeleted && !IsBoundary(reason) && !slices.Contains(automaticReasons, reason)
 }
 
 // EndSession stamps the end. The first stamp wins: stamped is false when the session had ended already, and the

@@ -47,6 +47,7 @@ func longHistory(t testing.TB, s *Store, n int) (session string, shown []string)
 // A page costs what is on it, at the beginning, in the middle and at the end of a long history, and no more in a session
 // that is ten times as long. Counted in steps of SQLite's machine, so the machine's mood does not matter.
 func TestAPageCostsWhatIsOnIt(t *testing.T) {
+	t.Parallel()
 	s, _ := testStore(t)
 	session := map[int]string{}
 	for _, n := range []int{2_000, 20_000} {

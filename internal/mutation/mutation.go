@@ -32,4 +32,6 @@ var List = []Mutation{
 	{"maintenance-without-holder-check", "internal/sqlite", "TestMaintenanceThatNeedsAFileAloneRefusesAProcessThatHoldsIt"},
 	{"vacuum-in-quarantine", "internal/sqlite", "TestVacuumLeavesADamagedFileAsItIs"},
 	{"backup-named-before-verified", "internal/sqlite", "TestADamagedDatabaseGetsNoBackupThatIsCalledGood"},
+	{"rewind-without-compare", "sessiondb", "TestRewindIsCompareAndSwap"},
+	{"delete-leaves-index-entries", "sessiondb", "TestDeleteLeavesNothingBehind"},
 }
