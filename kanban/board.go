@@ -111,5 +111,8 @@ func (b *Board) Close() error { return b.file.Close() }
 // Replaced reports that another file lies at the path, so that this handle must be retired.
 func (b *Board) Replaced() bool { return b.file.Replaced() }
 
+// Lost reports whether the board's -wal or -shm is not the one on disk any more.
+func (b *Board) Lost() bool { return b.file.Lost() }
+
 // DropIdle closes what was only kept for speed.
 func (b *Board) DropIdle() { b.file.DropIdle() }

@@ -38,7 +38,9 @@ func (k *Kind[H]) Acquire(ctx context.Context, path string) (Ref[H], error) {
 	return k.slow(ctx, path)
 }
 
-func (g *generation) lost() bool { return g.watch != nil && g.watch.Replaced() }
+func (g *generation) lost() bool {
+	return g.watch != nil && g.watch.Replaced() || g.loser != nil && g.loser.Lost()
+}
 
 func (k *Kind[H]) slow(ctx context.Context, path string) (Ref[H], error) {
 	r := k.registry
@@ -171,6 +173,7 @@ func (k *Kind[H]) openCurrent(ctx context.Context, e *entry, name string) (ref R
 	if err == nil {
 		g = &generation{entry: e, kind: k, handle: handle}
 		g.watch, _ = any(handle).(replaceable)
+		g.loser, _ = any(handle).(loser)
 	}
 	return ref, err
 }

@@ -34,6 +34,7 @@ type generation struct {
 	kind    any // the *Kind that opened it
 	handle  Handle
 	watch   replaceable // the handle, if it can tell
+	loser   loser       // the same
 	refs    int
 	retired bool
 	ended   atomic.Bool // CloseAll took it from its holders: their references are void

@@ -13,6 +13,10 @@ type Handle interface{ Close() error }
 // every Acquire under the registry's lock, so it must be a look at a flag: no I/O, no lock that waits.
 type replaceable interface{ Replaced() bool }
 
+// loser is a handle that notices when its generation was lost: what it holds is not on disk any more. Lost is asked
+// like Replaced.
+type loser interface{ Lost() bool }
+
 // idler is a handle that can let go of what it has not used for a while.
 type idler interface{ DropIdle() }
 

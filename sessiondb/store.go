@@ -72,6 +72,9 @@ func (s *Store) File() *sqlite.File { return s.file }
 // Replaced reports that another file stands at the path; the registry then retires this store.
 func (s *Store) Replaced() bool { return s.file.Replaced() }
 
+// Lost reports whether the store's -wal or -shm is not the one on disk any more.
+func (s *Store) Lost() bool { return s.file.Lost() }
+
 // DropIdle closes readers that nobody uses.
 func (s *Store) DropIdle() {
 	s.tail.drop()

@@ -101,7 +101,7 @@ func (d *daemon) secondSignal(first time.Time) {
 // refuses is worse than one that its supervisor starts again. It asks a flag.
 func (d *daemon) worn() error {
 	store, err := d.store()
-	if err != nil || !store.Replaced() {
+	if err != nil || !store.Replaced() && !store.Lost() {
 		return nil // a store that is closed is a stop that has begun
 	}
 	return &problem.Error{

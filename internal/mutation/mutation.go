@@ -16,6 +16,10 @@ type Mutation struct {
 // List is every mutation there is. Code asks On with the same name.
 var List = []Mutation{
 	{"verify-sees-no-live-twin", "sessiondb", "TestVerifySeesALiveTwin"},
+	{"identity-is-not-checked", "internal/sqlite", "TestEachWayToLoseTheFileIsNoticedBeforeTheNextWrite"},
+	{"retired-generation-is-opened-beside", "internal/sqlite", "TestALostGenerationIsSeenBehindTheNextOne"},
+	{"capture-skipped-at-close", "internal/sqlite", "TestEveryAcknowledgedRowIsOnDiskOrInTheCapture"},
+	{"checkpoint-in-quarantine", "internal/sqlite", "TestClosingALostGenerationDoesNotWriteIntoTheDatabase"},
 	{"scan-eacces-is-gone", "internal/procfs", "TestOnlyADescriptorThatIsGoneHoldsNothing"},
 	{"migration-without-transaction", "sessiondb", "TestKilledBeforeEachStatement/open"},
 	{"compaction-supersedes-tool-rows", "sessiondb", "TestCompactionFoldsKeepsAndCarriesOn"},

@@ -79,7 +79,10 @@ func (w *writer) mayWrite() error {
 	if err := w.ready(); err != nil {
 		return err
 	}
-	return w.f.checkIdentity()
+	if err := w.f.checkIdentity(); err != nil {
+		return err
+	}
+	return w.f.checkContent(w.conn)
 }
 
 // try runs the batch in one transaction. On return without error the batch holds what was committed.

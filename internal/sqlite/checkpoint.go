@@ -2,9 +2,12 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
+
+	"gatewayd/internal/mutation"
 )
 
 // The writer checkpoints after it has answered, never another connection: one that checkpoints beside the writer
@@ -39,6 +42,7 @@ func (w *writer) walGrew(_ *sqlite3.Conn, _ string, pages int) error {
 // afterBatch checkpoints when the -wal is long enough, after everybody was answered.
 func (w *writer) afterBatch() {
 	w.idle.Reset(idleCheck)
+	w.f.rescueOnce(w.conn)
 	if w.ownsCheckpoints() && w.wal.pages-w.wal.done >= checkpointPages {
 		w.checkpoint(sqlite3.CHECKPOINT_PASSIVE)
 		w.unpin()
@@ -58,7 +62,7 @@ func (w *writer) ownsCheckpoints() bool {
 }
 
 func (w *writer) mayCheckpoint() bool {
-	return w.conn != nil && w.f.journal.Mode == "wal" && !w.f.journal.assumed && w.f.Quarantine() == nil
+	return w.conn != nil && w.f.journal.Mode == "wal" && !w.f.journal.assumed && (w.f.Reason() == Healthy || mutation.On("checkpoint-in-quarantine"))
 }
 
 // unpin waits a moment for readers when the -wal only grows because they hold it.
@@ -79,8 +83,8 @@ func (w *writer) unpin() {
 // checkpoint never fails a write: its trouble is logged and the next one tries again.
 func (w *writer) checkpoint(mode sqlite3.CheckpointMode) CheckpointResult {
 	var res CheckpointResult
-	err := w.f.checkIdentity()
-	if err == nil {
+	err := errors.Join(w.f.checkIdentity(), w.f.checkContent(w.conn))
+	if err == nil || mutation.On("checkpoint-in-quarantine") {
 		w.f.opts.seams.checkpoint(mode)
 		err = guard(func() (err error) {
 			res.Log, res.Done, err = w.conn.db.WALCheckpoint("main", mode)

@@ -16,8 +16,8 @@ func (f *File) noteDamage(err error) {
 	if class != Corrupt && class != NotADatabase {
 		return
 	}
-	told := f.explain(err, "nothing more is written through this handle")
-	if f.damage.CompareAndSwap(nil, &halt{class: class, err: told}) {
+	told := f.explain(err, "nothing more is written to it by this process")
+	if f.damage.set(f.ident.main, halt{class: class, file: f.path, err: told}) {
 		f.log.Error("database is damaged", "path", f.path, "error", err)
 	}
 }

@@ -21,6 +21,7 @@ const (
 	Corrupt      Class = "corrupt"        // the content is damaged
 	NotADatabase Class = "not a database" // something else lies where a database belongs
 	Replaced     Class = "replaced"       // the path holds another file than the one that is open
+	Overwritten  Class = "overwritten"    // another database was written into the file that is open
 	LostWAL      Class = "lost wal"       // the -wal or -shm that is open is no longer the one on disk
 	NoSpace      Class = "no space"       // the file system or its inodes are used up
 	ReadOnly     Class = "read only"      // no permission to write
@@ -128,6 +129,7 @@ var advices = map[Class]advice{
 	Corrupt:      {problem.Damaged, "is damaged", "copy it away with its -wal and -shm, then put a good copy back"},
 	NotADatabase: {problem.Damaged, "is not a SQLite database", "move it away, or put the right file back"},
 	Replaced:     {problem.Damaged, "was replaced on disk while it was open", "it is opened anew at the next use; see who copies over it"},
+	Overwritten:  {problem.Damaged, "was overwritten in place by another database while it was open", "it is opened anew at the next use; see who copies over it"},
 	LostWAL:      {problem.Damaged, "lost its -wal or -shm file while it was open", "see who deletes these files; they belong to the database"},
 	NoSpace:      {problem.Full, "cannot grow: no space left on its file system", "free some space"},
 	ReadOnly:     {problem.Denied, "cannot be written", "check owner and permissions of the file, its -wal, -shm and the directory"},

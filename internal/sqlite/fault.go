@@ -103,6 +103,7 @@ func (l *losses) recent() []time.Time {
 func (f *File) bury(c *Conn, cause error) {
 	f.forget(c)
 	f.log.Error("database connection lost to a memory fault", "path", f.path, "error", cause)
+	f.keepNameless(c)
 	if first, ok := errors.AsType[*fault](cause); ok {
 		first.paper()
 	}

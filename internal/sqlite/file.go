@@ -64,6 +64,8 @@ type seams struct {
 	commit     func(commit func() error) error // around COMMIT
 	checkpoint func(sqlite3.CheckpointMode)    // before a checkpoint
 	opened     func(*Conn, role)               // after a connection was settled
+	free       func(dir string) (int64, error) // bytes left for a capture
+	captured   func(staged string) error       // before a capture gets its name
 }
 
 func (s *seams) fill() {
@@ -94,6 +96,12 @@ func (s *seams) fill() {
 	if s.opened == nil {
 		s.opened = func(*Conn, role) {}
 	}
+	if s.free == nil {
+		s.free = freeBytes
+	}
+	if s.captured == nil {
+		s.captured = func(string) error { return nil }
+	}
 }
 
 // File is one open database. It is safe for concurrent use.
@@ -111,9 +119,13 @@ type File struct {
 	readers *readers // nil where reads go through the writer
 	watch   watch
 
-	stuck  atomic.Pointer[halt] // replaced, or the WAL lost
-	damage atomic.Pointer[halt] // structural corruption
-	lost   losses
+	library  string               // SQLite's version
+	appID    uint32               // application_id, 0 where the file has none
+	replaced atomic.Pointer[halt] // another main file, or other content in it
+	loss     atomic.Pointer[halt] // another -wal or -shm
+	damage   *latch               // structural corruption, of the path
+	lost     losses
+	rescue   rescue
 
 	closing sync.Mutex // one Close at a time; a failed one can be tried again
 	closed  bool
@@ -137,6 +149,9 @@ func (f *File) DropIdle() {
 // operation has not begun; once it has begun, the answer is waited for. An error means that nothing of it was
 // stored, unless IsCommitted says otherwise or the message says that its fate is unknown.
 func (f *File) Write(ctx context.Context, op Op) error {
+	if err := f.halted(); err != nil {
+		return err // at once, while the writer may be at work on a capture
+	}
 	return f.writer.submit(ctx, &request{op: op, deadline: f.deadline(ctx, op.Patience)})
 }
 
@@ -196,8 +211,9 @@ func (f *File) deadline(ctx context.Context, patience time.Duration) time.Time {
 }
 
 // Close waits for the reads and writes that were accepted, checkpoints a healthy database without waiting for
-// anybody, and closes the connections: readers first, because one that stays open pins the WAL. An error means
-// that something is still open; Close can be called again.
+// anybody, and closes the connections: readers first, because one that stays open pins the WAL. A handle that was
+// replaced or lost its WAL is captured first. An error means that something is still open, a capture that could not be
+// made included; Close can be called again.
 func (f *File) Close() error {
 	f.closing.Lock()
 	defer f.closing.Unlock()
@@ -214,5 +230,7 @@ func (f *File) Close() error {
 		return fmt.Errorf("close %s: %w", f.thing(), err)
 	}
 	f.closed = true
+	own.remove(f)
+	f.dropForeignWAL()
 	return nil
 }

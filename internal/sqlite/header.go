@@ -111,7 +111,7 @@ func (f *File) preflightHeader(ctx context.Context) error {
 			fmt.Sprintf("cannot be opened: file is not a database: invalid SQLite header %q%s", head[:min(n, 16)], tlsHint(head)),
 			"move it away, or put the right file back", nil)
 	}
-	if head[headerWriteVer] == 2 && f.sidecarMissing() {
+	if head[headerWriteVer] == 2 {
 		if err := f.refuseRetired(ctx, nil); err != nil {
 			return err
 		}

@@ -82,7 +82,7 @@ func TestALostGenerationIsJudgedByInodeAlone(t *testing.T) {
 	}
 	main, wal := at(f.Path()), at(f.walPath)
 	other, hidden, copied := wal, wal, main
-	other.Ino++
+	other.Ino += 1 << 40
 	hidden.Dev, hidden.Ino, hidden.Err = 0, 0, syscall.EACCES
 	copied.Ino, copied.Target = 1, f.walPath+".copy"
 	for _, tc := range []struct {

@@ -1,6 +1,14 @@
 package sqlite
 
-import "fmt"
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"strconv"
+	"sync/atomic"
+
+	"gatewayd/internal/mutation"
+)
 
 // inode names a file on this machine; the zero value means "not there" or "not known".
 type inode struct {
@@ -41,11 +49,24 @@ func (f *File) checkIdentity() error {
 	if err := f.halted(); err != nil {
 		return err
 	}
-	held := f.ident
-	if moved, err := differs(f.path, held.main); err != nil {
+	if mutation.On("identity-is-not-checked") {
+		return nil
+	}
+	if err := f.compare(); err != nil {
 		return fmt.Errorf("check identity: %w", err)
-	} else if moved {
-		return f.halt(Replaced, f.path)
+	}
+	return f.halted()
+}
+
+// compare sets the flags for what it finds, the main file before the sidecars.
+func (f *File) compare() error {
+	held := f.ident
+	moved, err := differs(f.path, held.main)
+	if err != nil {
+		return err
+	}
+	if moved {
+		f.halt(&f.replaced, Replaced, f.path)
 	}
 	for _, side := range [...]struct {
 		path string
@@ -54,10 +75,12 @@ func (f *File) checkIdentity() error {
 		if side.node == (inode{}) {
 			continue
 		}
-		if moved, err := differs(side.path, side.node); err != nil {
-			return fmt.Errorf("check identity: %w", err)
-		} else if moved {
-			return f.halt(LostWAL, side.path)
+		moved, err := differs(side.path, side.node)
+		if err != nil {
+			return err
+		}
+		if moved {
+			f.halt(&f.loss, LostWAL, side.path)
 		}
 	}
 	return nil
@@ -68,38 +91,46 @@ func differs(path string, held inode) (bool, error) {
 	return now != held, err
 }
 
-// halt makes the first finding stick: a File that was replaced or lost its WAL never writes again.
-func (f *File) halt(class Class, path string) error {
+// headerAppID is where the header has the application_id: four bytes that say which file this is.
+const headerAppID = 68
+
+// checkContent notices another database that was written over the open one, as cp does: the inode is the same, the
+// application_id is not. Zero on either side is no proof: the file has none, or the first page is still in the -wal
+// only. It costs one small read through the connection's own descriptor.
+func (f *File) checkContent(c *Conn) error {
+	if f.appID == 0 || c == nil || c.main == nil {
+		return nil
+	}
+	if now := readAppID(unwrap(c.main)); now != 0 && now != f.appID {
+		f.halt(&f.replaced, Overwritten, f.path)
+	}
+	return f.halted()
+}
+
+func readAppID(main io.ReaderAt) uint32 {
+	var b [4]byte
+	if _, err := main.ReadAt(b[:], headerAppID); err != nil {
+		return 0
+	}
+	return binary.BigEndian.Uint32(b[:])
+}
+
+// noteAppID takes down the application_id as the database has it, the -wal included.
+func (f *File) noteAppID(c *Conn) error {
+	text, err := c.pragma("application_id")
+	if err != nil {
+		return fmt.Errorf("read application_id: %w", err)
+	}
+	id, err := strconv.ParseInt(text, 10, 32)
+	f.appID = uint32(id)
+	return err
+}
+
+// halt makes a finding stick: a File that was replaced or lost its WAL never writes again.
+func (f *File) halt(flag *atomic.Pointer[halt], class Class, path string) {
 	err := f.explain(classify(class, "%s is not the file that is open", path),
-		"nothing more is written through this handle; what was acknowledged before stays in the file that was open")
-	if f.stuck.CompareAndSwap(nil, &halt{class: class, err: err}) {
-		f.log.Error("database halted", "path", f.path, "reason", string(class), "file", path)
+		"nothing more is written through this handle; what was acknowledged before is kept beside it until somebody salvages it")
+	if flag.CompareAndSwap(nil, &halt{class: class, file: path, err: err}) {
+		f.log.Warn("database is not what was opened any more", "path", f.path, "reason", string(class), "file", path)
 	}
-	return f.halted()
 }
-
-// halt is a sticky reason not to write.
-type halt struct {
-	class Class
-	err   error
-}
-
-func (f *File) halted() error {
-	if h := f.stuck.Load(); h != nil {
-		return h.err
-	}
-	return nil
-}
-
-// Quarantine says why this handle must not write or checkpoint any more; nil is healthy. Damage goes before
-// replacement, replacement before a lost WAL.
-func (f *File) Quarantine() error {
-	if h := f.damage.Load(); h != nil {
-		return h.err
-	}
-	return f.halted()
-}
-
-// Replaced reports whether the file was replaced on disk or its WAL lost, so that the handle should be retired.
-// It reads a flag and costs nothing; the flag is set by the check before each transaction and by Stamp.
-func (f *File) Replaced() bool { return f.stuck.Load() != nil }

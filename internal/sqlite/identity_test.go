@@ -1,7 +1,9 @@
 package sqlite
 
 import (
+	"context"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,8 +60,8 @@ func TestEachWayToLoseTheFileIsNoticedBeforeTheNextWrite(t *testing.T) {
 			if ran {
 				t.Error("the operation ran")
 			}
-			if !f.Replaced() || ClassOf(f.Quarantine()) != tc.class {
-				t.Errorf("replaced=%t, quarantine=%v", f.Replaced(), f.Quarantine())
+			if f.Replaced() != (tc.class == Replaced) || f.Lost() != (tc.class == LostWAL) && tc.name != "directory moved" || ClassOf(f.Quarantine()) != tc.class {
+				t.Errorf("replaced=%t, lost=%t, quarantine=%v", f.Replaced(), f.Lost(), f.Quarantine())
 			}
 			if _, err := f.Checkpoint(t.Context()); ClassOf(err) != tc.class {
 				t.Errorf("checkpoint: %v", err)
@@ -94,9 +96,37 @@ func TestClosingAReplacedFileLeavesTheNewOneAlone(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if after := TakeFingerprint(path); after != before {
-		t.Errorf("close changed the new files: %+v, was %+v", after, before)
+	after := TakeFingerprint(path)
+	if after.Main != before.Main {
+		t.Errorf("close changed the new file: %+v, was %+v", after, before)
 	}
+	if after.WAL.There {
+		t.Error("the -wal of the old file is still there, and would be played into the new one")
+	}
+	o := testOptions(t)
+	o.Path, o.Create = path, false
+	if got := uids(t, mustOpen(t, o)); !slices.Equal(got, []string{"of the other"}) {
+		t.Errorf("the new file holds %q", got)
+	}
+}
+
+// uids lists the rows.
+func uids(t testing.TB, f *File) (all []string) {
+	t.Helper()
+	err := f.Read(context.Background(), func(c *Conn) error {
+		all = nil
+		for row, err := range c.Query("SELECT uid FROM rows ORDER BY id") {
+			if err != nil {
+				return err
+			}
+			all = append(all, row.Text(0))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
 }
 
 // A reader opened after the replacement would read the new file while the writer holds the old one.
@@ -133,8 +163,8 @@ func TestAStampNoticesAReplacement(t *testing.T) {
 
 func TestDamageGoesBeforeReplacement(t *testing.T) {
 	f := mustOpen(t, testOptions(t))
-	f.halt(LostWAL, f.Path()+"-wal")
-	f.damage.Store(&halt{Corrupt, classify(Corrupt, "bad page")})
+	f.halt(&f.loss, LostWAL, f.Path()+"-wal")
+	f.damage.set(f.ident.main, halt{class: Corrupt, err: classify(Corrupt, "bad page")})
 	if got := ClassOf(f.Quarantine()); got != Corrupt {
 		t.Errorf("quarantine = %s", got)
 	}

@@ -66,6 +66,15 @@ func diskFull(dir string) bool {
 	return st.Bavail*uint64(st.Bsize) < spaceLeft || (st.Files > 0 && st.Ffree == 0)
 }
 
+// freeBytes is what an ordinary user may still write to the file system of a directory.
+func freeBytes(dir string) (int64, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0, err
+	}
+	return int64(st.Bavail) * st.Bsize, nil
+}
+
 // fdatasync is what SQLite calls for a commit in WAL.
 func fdatasync(file *os.File) error { return unix.Fdatasync(int(file.Fd())) }
 

@@ -25,6 +25,7 @@ func Open(ctx context.Context, opts Options) (*File, error) {
 	}
 	f.writer.conn = c
 	f.watch.hold(c)
+	own.add(f)
 	if f.readable(c) {
 		f.readers = newReaders(f)
 	}
@@ -55,7 +56,7 @@ func newFile(opts Options) (*File, error) {
 			Fate: "it was left as it is", Remedy: "check the permissions of its directory", Err: err,
 		}
 	}
-	f := &File{opts: opts, path: path, walPath: path + "-wal", shmPath: path + "-shm", log: opts.Log}
+	f := &File{opts: opts, path: path, walPath: path + "-wal", shmPath: path + "-shm", log: opts.Log, damage: latchOf(path)}
 	f.writer = newWriter(f)
 	return f, nil
 }
@@ -109,6 +110,7 @@ func (f *File) begin(ctx context.Context, c *Conn) error {
 	if err != nil {
 		return fmt.Errorf("ask SQLite for its version: %w", err)
 	}
+	f.library = release
 	if walResets(release) {
 		d.unsafe = release
 	}
@@ -133,15 +135,20 @@ func (f *File) begin(ctx context.Context, c *Conn) error {
 	if err := f.checkIdentity(); err != nil {
 		return err
 	}
+	if err := f.admitLatched(ctx, c); err != nil {
+		return err
+	}
 	stale, err := f.ask(ctx, c)
 	if err != nil {
 		return err
 	}
 	f.alignModes()
-	if !stale || f.opts.Migrate == nil {
-		return nil
+	if stale && f.opts.Migrate != nil {
+		if err := f.migrate(c); err != nil {
+			return err
+		}
 	}
-	return f.migrate(c)
+	return f.noteAppID(c)
 }
 
 // readable reports whether readers of their own may be opened: only when the database really is in WAL, by its

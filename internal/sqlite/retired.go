@@ -3,60 +3,79 @@ package sqlite
 import (
 	"context"
 	"fmt"
-	"slices"
+	"os"
 	"strings"
 	"time"
 
+	"gatewayd/internal/mutation"
 	"gatewayd/internal/problem"
 	"gatewayd/internal/procfs"
 )
 
-// A last close removes the -shm by path a moment before it closes the descriptor, so one scan may see a harmless
-// deletion.
+// A last close removes the -shm by path a moment before it closes the descriptor, so one look may see a harmless
+// deletion; and what a look shared with other opens saw may be over.
 const (
-	retiredScans = 3
+	retiredScans = 5
 	retiredPause = 50 * time.Millisecond
 )
 
-// refuseRetired refuses a database whose -wal or -shm was deleted while some process still has it open: that
-// process goes on writing into nameless files, and a second -wal beside it would split the database in two. A scan
-// of all descriptors costs ten to twenty milliseconds, so it is made only where something points to it: a
-// database in WAL without its sidecars, or an I/O error while opening. Where /proc cannot be read, nothing is
-// known and nothing is refused.
+// refuseRetired refuses a database in WAL while some process, this one included, holds a -wal or -shm that is not
+// the one beside it, or holds those beside it together with a database that was replaced. That process goes on
+// writing into nameless files; a second -wal beside it splits the database in two, also when the second is there
+// already because a third process made it. Where /proc cannot be read, nothing is known and nothing is refused.
+//
+// It is asked at each open. A look at the whole machine takes one to twenty milliseconds and is shared by opens that
+// come within a quarter of a second: see sightings.
 func (f *File) refuseRetired(ctx context.Context, cause error) error {
-	var pids []int
-	for scan := range retiredScans {
+	if mutation.On("retired-generation-is-opened-beside") {
+		return nil
+	}
+	age := sightingFor
+	if f.sidecarMissing() {
+		age = 0
+	}
+	found := f.retired(age)
+	for scan := 0; scan < retiredScans && len(found) > 0; scan++ {
 		if scan > 0 && sleep(ctx, retiredPause) != nil {
 			break
 		}
-		if pids = f.retiredHolders(); len(pids) == 0 {
-			return nil
-		}
+		found = f.retired(0)
 	}
-	who := strings.Trim(fmt.Sprint(pids), "[]")
-	return f.refuse(LostWAL, problem.Damaged, "lost its -wal or -shm while it was open: process "+who+" still writes into the deleted files",
-		"stop process "+who+" first; what it wrote since then exists only as long as it runs", cause)
-}
-
-// retiredHolders lists the processes that hold a sidecar which is not the one on disk. The name alone proves
-// nothing: some file systems call living files deleted.
-func (f *File) retiredHolders() []int {
-	found, err := procfs.OpenFiles(func(target string) bool { return target == f.walPath || target == f.shmPath })
-	if err != nil {
-		f.log.Debug("descriptors cannot be scanned", "path", f.path, "error", err)
+	if len(found) == 0 {
 		return nil
 	}
-	var pids []int
-	for _, fd := range found {
-		now, err := statInode(fd.Target)
-		if fd.Deleted && err == nil && !now.is(fd.Dev, fd.Ino) && !slices.Contains(pids, fd.PID) {
-			pids = append(pids, fd.PID)
-		}
-	}
-	return pids
+	return f.refuse(LostWAL, problem.Damaged, "lost its -wal or -shm while it was open: "+names(found)+" still holds the files that were deleted, moved or replaced",
+		"stop it first; what it wrote since then exists only as long as it runs, or in a capture beside the database", cause)
 }
 
-// sidecarMissing is the cheap sign that a scan is worth its price.
+// retired lists who holds a lost generation, by a look that is not older than age.
+func (f *File) retired(age time.Duration) []Holder {
+	scan, err := sighted.recent(age)
+	if err != nil {
+		f.log.Debug("descriptors cannot be scanned", "path", f.path, "error", err)
+		scan = procfs.Scan{}
+	}
+	scan.Hidden = nil // that a process may hold something is no reason not to open a file
+	found := keep(holdersIn(scan, f.path), isLost)
+	if len(found) == 0 && own.lost(f.path) {
+		found = []Holder{{PID: os.Getpid(), Lost: true}}
+	}
+	return found
+}
+
+func names(holders []Holder) string {
+	var all []string
+	for _, h := range holders {
+		name := h.String()
+		if h.PID == os.Getpid() {
+			name = fmt.Sprintf("this program itself (process %d)", h.PID)
+		}
+		all = append(all, name)
+	}
+	return strings.Join(all, ", ")
+}
+
+// sidecarMissing is the cheap sign that calls for a fresh look.
 func (f *File) sidecarMissing() bool {
 	for _, path := range []string{f.walPath, f.shmPath} {
 		if node, err := statInode(path); err == nil && node == (inode{}) {

@@ -321,6 +321,9 @@ func (w *writer) close() error {
 		close(w.leaving)
 	}
 	<-w.gone
+	if err := w.f.keepGeneration(w.conn); err != nil {
+		return err
+	}
 	if w.conn == nil {
 		return nil
 	}

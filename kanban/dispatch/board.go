@@ -90,7 +90,7 @@ func (d *Dispatcher) enter(ctx context.Context, b *board, p *pass) bool {
 			return false
 		}
 	}
-	if b.handle.Replaced() {
+	if b.handle.Replaced() || b.handle.Lost() {
 		b.log.Info("board file was replaced; opening the new one", "path", b.path)
 		b.close()
 		if !d.admit(ctx, b, p) {
