@@ -160,8 +160,8 @@ func sameName(target, name string) bool { return target == name }
 
 // sightings shares one look at the machine among opens that come close together: a hundred boards at start would
 // otherwise pay a hundred. What is kept are descriptors with their inodes, judged anew at each open by what the
-// paths name then, so the only holder that is missed is one that opened the file and lost it within the time a
-// look is kept; our own handles are known without one.
+// paths name then. It could miss only a holder that opened the file after the look and lost it since, and then the
+// sidecars that lie there now are younger than the look: for those it is made anew.
 type sightings struct {
 	mu   sync.Mutex
 	at   time.Time
@@ -173,11 +173,14 @@ const sightingFor = 250 * time.Millisecond
 
 var sighted sightings
 
-// recent gives a look that is not older than age.
-func (s *sightings) recent(age time.Duration) (procfs.Scan, error) {
+// coarse is how far the kernel's clock for the birth of files may lag.
+const coarse = 20 * time.Millisecond
+
+// since gives a look that is not older than age and was begun after t.
+func (s *sightings) since(t time.Time, age time.Duration) (procfs.Scan, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.at.IsZero() || time.Since(s.at) >= age {
+	if time.Since(s.at) >= age || s.at.Before(t.Add(coarse)) {
 		s.at = time.Now()
 		s.scan, s.err = procfs.ScanFiles(procfs.OnDisk)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -64,6 +65,16 @@ func diskFull(dir string) bool {
 		return false
 	}
 	return st.Bavail*uint64(st.Bsize) < spaceLeft || (st.Files > 0 && st.Ffree == 0)
+}
+
+// birthOf gives when a file was made, and asks for nothing else, like statInode.
+func birthOf(path string) (time.Time, bool) {
+	var st unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC, unix.STATX_BTIME, &st)
+	if err != nil || st.Mask&unix.STATX_BTIME == 0 {
+		return time.Time{}, false
+	}
+	return time.Unix(st.Btime.Sec, int64(st.Btime.Nsec)), true
 }
 
 // freeBytes is what an ordinary user may still write to the file system of a directory.

@@ -2,7 +2,10 @@
 
 package sqlite
 
-import "os"
+import (
+	"os"
+	"time"
+)
 
 // The daemon refuses to run anywhere but on Linux; these stand-ins only let it build there to say so.
 
@@ -20,6 +23,8 @@ func (c *Conn) unlockShm() error { return nil }
 func (e *fault) paper() error { return e }
 
 func diskFull(string) bool { return false }
+
+func birthOf(string) (time.Time, bool) { return time.Time{}, false }
 
 func freeBytes(string) (int64, error) { return 1 << 40, nil }
 

@@ -30,16 +30,12 @@ func (f *File) refuseRetired(ctx context.Context, cause error) error {
 	if mutation.On("retired-generation-is-opened-beside") {
 		return nil
 	}
-	age := sightingFor
-	if f.sidecarMissing() {
-		age = 0
-	}
-	found := f.retired(age)
+	found := f.retired(f.youngest(), sightingFor)
 	for scan := 0; scan < retiredScans && len(found) > 0; scan++ {
 		if scan > 0 && sleep(ctx, retiredPause) != nil {
 			break
 		}
-		found = f.retired(0)
+		found = f.retired(time.Time{}, 0)
 	}
 	if len(found) == 0 {
 		return nil
@@ -48,9 +44,9 @@ func (f *File) refuseRetired(ctx context.Context, cause error) error {
 		"stop it first; what it wrote since then exists only as long as it runs, or in a capture beside the database", cause)
 }
 
-// retired lists who holds a lost generation, by a look that is not older than age.
-func (f *File) retired(age time.Duration) []Holder {
-	scan, err := sighted.recent(age)
+// retired lists who holds a lost generation, by a look that is not older than age and was begun after t.
+func (f *File) retired(t time.Time, age time.Duration) []Holder {
+	scan, err := sighted.since(t, age)
 	if err != nil {
 		f.log.Debug("descriptors cannot be scanned", "path", f.path, "error", err)
 		scan = procfs.Scan{}
@@ -75,12 +71,18 @@ func names(holders []Holder) string {
 	return strings.Join(all, ", ")
 }
 
-// sidecarMissing is the cheap sign that calls for a fresh look.
-func (f *File) sidecarMissing() bool {
+// youngest is when the younger of the sidecars was made; one that is missing, or on a file system that does not
+// keep the time, was made just now.
+func (f *File) youngest() time.Time {
+	var youngest time.Time
 	for _, path := range []string{f.walPath, f.shmPath} {
-		if node, err := statInode(path); err == nil && node == (inode{}) {
-			return true
+		born, ok := birthOf(path)
+		if !ok {
+			return time.Now()
+		}
+		if born.After(youngest) {
+			youngest = born
 		}
 	}
-	return false
+	return youngest
 }
