@@ -291,11 +291,3 @@ func writeManifest(dir string, m Manifest) error {
 	}
 	return errors.Join(err, file.Close(), syncDir(dir))
 }
-
-func syncDir(dir string) error {
-	file, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(file.Sync(), file.Close())
-}
