@@ -87,7 +87,9 @@ func (a *audit) state(r auditRow) {
 		a.notice("time_absurd", r.id, remedyNone, "has the time %d, which no clock showed", r.at)
 		return
 	}
-	a.lastSane = max(a.lastSane, r.at)
+	if r.kind != KindSummary && r.kind != KindModelOnly { // to be compacted is no activity
+		a.lastSane = max(a.lastSane, r.at)
+	}
 }
 
 func (a *audit) names(r auditRow) {

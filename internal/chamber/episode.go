@@ -256,7 +256,7 @@ func (s *Stage) tallies() string {
 	var words []string
 	for _, p := range append(s.gone, s.stillThere()...) {
 		t := p.tallies()
-		for _, event := range []string{"acked", "cycled", "read", "searched", "rebuilt", "strayed", "halted", "healed"} {
+		for _, event := range []string{"acked", "cycled", "read", "searched", "rebuilt", "strayed", "halted", "healed", "folded", "compressed"} {
 			if t[event] > 0 {
 				words = append(words, fmt.Sprintf("%s %s %d", p.name, event, t[event]))
 			}

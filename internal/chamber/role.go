@@ -36,6 +36,9 @@ func roles() map[string]Role {
 		"lease":    leaseRole,
 		"thief":    thiefRole,
 		"audit":    auditRole,
+		"agent":    agentRole,
+		"folds":    foldsRole,
+		"census":   censusRole,
 	}
 }
 
@@ -50,6 +53,7 @@ type Params struct {
 	Rest    time.Duration `json:",omitempty"` // between two writes
 	TTL     time.Duration `json:",omitempty"` // of leases
 	Session string        `json:",omitempty"` // for roles that work on one that they did not make
+	Talk    Talk          // for agents
 }
 
 // StorePath and the two below are where the files of a chamber are.
@@ -69,7 +73,8 @@ type Event struct {
 	Class string `json:"class,omitempty"` // of an error
 	Text  string `json:"text,omitempty"`
 	// Audit is the answer of the role audit.
-	Audit *Audit `json:"audit,omitempty"`
+	Audit *Audit     `json:"audit,omitempty"`
+	Folds *FoldAudit `json:"folds,omitempty"` // the same of the role folds
 }
 
 // Actor is a role's view of itself.
