@@ -68,8 +68,9 @@ func endSession(tx *sqlite.Tx, id, reason string, now int64) (bool, error) {
 }
 
 // ReopenIfExplicitlyClosed undoes a person's close and nothing else, for the surface that still sends messages to the
-// session: it holds the turn lease and calls this before a turn. It names the stamp it saw, so that an end that came
-// meanwhile stands. false: there was nothing to undo, or it must not be undone.
+// session: its key still leads there (a session without a key is named by its id), it holds the turn lease, no other
+// kind, and it calls this before a turn. It names the stamp it saw, so that an end that came meanwhile stands. false:
+// there was nothing to undo, or it must not be undone.
 func (s *Store) ReopenIfExplicitlyClosed(ctx context.Context, l Lease, provenance string) (bool, error) {
 	seen, err := s.Session(ctx, l.Session)
 	if err != nil || seen.EndedAt == nil || !IsExplicitClose(seen.EndReason) {
@@ -94,13 +95,14 @@ func (s *Store) ReopenIfExplicitlyClosed(ctx context.Context, l Lease, provenanc
 }
 
 func reopen(tx *sqlite.Tx, l Lease, seen Session) (bool, error) {
-	if held, err := holds(tx.Conn, l); err != nil || !held {
+	if held, err := holds(tx.Conn, l); err != nil || !held || l.Kind != Turn {
 		return false, firstError(err, errLeaseLost(l))
 	}
 	if went, err := exists(tx.Conn, `SELECT 1 FROM sessions WHERE parent = ?`, seen.ID); err != nil || went {
 		return false, err
 	}
-	res, err := tx.Exec(`UPDATE sessions SET ended_at = NULL, end_reason = NULL WHERE id = ? AND ended_at = ? AND end_reason = ?`,
+	res, err := tx.Exec(`UPDATE sessions SET ended_at = NULL, end_reason = NULL WHERE id = ? AND ended_at = ? AND end_reason = ?
+ AND (key IS NULL OR EXISTS(SELECT 1 FROM routes WHERE routes.key = sessions.key AND session_id = sessions.id))`,
 		seen.ID, seen.EndedAt.UnixMicro(), seen.EndReason)
 	return res.Changes > 0, err
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -94,6 +95,52 @@ func TestReopenLeavesOtherEndsAlone(t *testing.T) {
 	if _, err := s.ReopenIfExplicitlyClosed(t.Context(), l, "test"); !errors.Is(err, ErrLeaseLost) {
 		t.Errorf("without the lease: %v", err)
 	}
+	if _, err := s.ReopenIfExplicitlyClosed(t.Context(), compacting(t, s, l.Session), "test"); !errors.Is(err, ErrLeaseLost) {
+		t.Errorf("by a compaction: %v", err)
+	}
+}
+
+// Only the host to whom the key still leads reopens: one that began anew elsewhere has no business with the old session.
+func TestReopenIsForTheHostThatStillRoutes(t *testing.T) {
+	s, _ := testStore(t)
+	made, err := s.CreateSession(t.Context(), NewSession{Key: "k"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := s.TryTurn(t.Context(), made.ID, self(t), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.EndSession(t.Context(), made.ID, EndClosed)
+	other := conversation(t, s)
+	write(t, s, `UPDATE routes SET session_id = ? WHERE key = 'k'`, other.Session)
+	reopened, err := s.ReopenIfExplicitlyClosed(t.Context(), l, "test")
+	equal(t, "after the key moved on", fmt.Sprint(reopened, err), "false <nil>")
+	write(t, s, `UPDATE routes SET session_id = ? WHERE key = 'k'`, made.ID)
+	reopened, err = s.ReopenIfExplicitlyClosed(t.Context(), l, "test")
+	equal(t, "while it routes", fmt.Sprint(reopened, err), "true <nil>")
+}
+
+// Of many who end a session at once one stamps it, and its stamp stays.
+func TestTheFirstEndStampWins(t *testing.T) {
+	s, _ := testStore(t)
+	l := conversation(t, s)
+	reasons := []string{EndClosed, "session_reset", "idle_timeout", EndCompression, "daily", "agent_close"}
+	won := make(chan string, len(reasons))
+	var all sync.WaitGroup
+	for _, reason := range reasons {
+		all.Go(func() {
+			if stamped, err := s.EndSession(t.Context(), l.Session, reason); err != nil {
+				t.Error(err)
+			} else if stamped {
+				won <- reason
+			}
+		})
+	}
+	all.Wait()
+	equal(t, "stamps", len(won), 1)
+	one, _ := s.Session(t.Context(), l.Session)
+	equal(t, "reason", one.EndReason, <-won)
 }
 
 func TestSessionNamesAreChecked(t *testing.T) {
@@ -232,4 +279,27 @@ func TestUsageSumsAreExact(t *testing.T) {
 	if err := s.AddUsage(t.Context(), UsageDelta{Session: "nobody"}); !errors.Is(err, ErrSessionMissing) {
 		t.Error(err)
 	}
+}
+
+// Models used within one microsecond, or under a clock that goes backwards, keep the order in which they were used.
+func TestTheLastModelIsTheLastOneUsed(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) { // time stands still in here
+		s, _ := openStore(t, dir+"/state.db")
+		l := conversation(t, s)
+		for i := range 20 {
+			model := fmt.Sprint("m", (i*7)%5)
+			if err := s.AddUsage(t.Context(), UsageDelta{Session: l.Session, Model: model, Provider: "p"}); err != nil {
+				t.Fatal(err)
+			}
+			if i == 9 {
+				write(t, s, `UPDATE usage SET last_at = last_at + 1000000000`) // the clock was ahead by 1,000 s
+			}
+			got, err := s.Usage(t.Context(), l.Session)
+			if err != nil {
+				t.Fatal(err)
+			}
+			equal(t, fmt.Sprint("last used after ", i), got.Models[0].Model, model)
+		}
+	})
 }

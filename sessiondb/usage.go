@@ -43,6 +43,10 @@ const addUsage = `INSERT INTO usage(session_id, model, provider, task, calls, pr
  ON CONFLICT(session_id, model, provider, task) DO UPDATE SET calls = calls + ?5, prompt = prompt + ?6, completion = completion + ?7,
  cached = cached + ?8, cache_write = cache_write + ?9, reasoning = reasoning + ?10, last_ref = ?11, last_at = ?12`
 
+// usageAt is when a response counts as used: now, and later than all before it in the session. Two of one microsecond, or
+// a clock that was set back, leave no doubt which model was the last.
+const usageAt = `SELECT max(?2, coalesce((SELECT max(last_at) + 1 FROM usage WHERE session_id = ?1 AND last_at BETWEEN 1 AND ?3 - 1), 0))`
+
 // AddUsage adds one response to the sums, exactly once. A delta without Calls counts as one call.
 func (s *Store) AddUsage(ctx context.Context, d UsageDelta) error {
 	now := time.Now()
@@ -56,8 +60,12 @@ func (s *Store) AddUsage(ctx context.Context, d UsageDelta) error {
 			if found, err := exists(tx.Conn, `SELECT 1 FROM sessions WHERE id = ?`, d.Session); err != nil || !found {
 				return firstError(err, errSessionMissing(d.Session))
 			}
+			at := now.UnixMicro()
+			if _, err := tx.Row(usageAt, []any{d.Session, at, maxStamp}, &at); err != nil {
+				return err
+			}
 			_, err := tx.Exec(addUsage, d.Session, d.Model, d.Provider, d.Task, d.Calls, d.Prompt, d.Completion, d.Cached, d.CacheWrite, d.Reasoning,
-				ref, now.UnixMicro())
+				ref, at)
 			return err
 		},
 		Done: func(c *sqlite.Conn) (bool, error) {
