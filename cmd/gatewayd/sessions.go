@@ -13,8 +13,9 @@ import (
 )
 
 func (c *cli) sessionsVerb() *cobra.Command {
-	cmd := &cobra.Command{Use: "sessions", Short: "List, show and search conversations", Args: verbs, RunE: help}
+	cmd := &cobra.Command{Use: "sessions", Short: "List, show, search and change conversations", Args: verbs, RunE: help}
 	cmd.AddCommand(c.sessionsListVerb(), c.sessionsShowVerb(), c.sessionsSearchVerb())
+	cmd.AddCommand(c.sessionChanges()...)
 	return cmd
 }
 
