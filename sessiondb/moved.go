@@ -1,15 +1,10 @@
 package sessiondb
 
 import (
-	"context"
 	"fmt"
+	"slices"
+	"strings"
 )
-
-// ImportOptions say how a file of Export is taken in.
-type ImportOptions struct {
-	DryRun    bool
-	Unlimited bool // lift the limits of a file (see DefaultLimits); it is still stored in one transaction
-}
 
 // Outcome says what an import did with one session.
 type Outcome struct {
@@ -21,11 +16,21 @@ type Outcome struct {
 	Reason  string `json:"reason,omitempty"`  // why rows were skipped
 }
 
+// skip counts rows that were not taken in, and why.
+func (o *Outcome) skip(n int64, format string, args ...any) {
+	o.Skipped += n
+	reason := fmt.Sprintf(format, args...)
+	if !slices.Contains(strings.Split(o.Reason, "; "), reason) {
+		o.Reason = strings.TrimPrefix(o.Reason+"; "+reason, "; ")
+	}
+}
+
 // Moved accounts for every session and message of the source.
 type Moved struct {
 	Source   string    `json:"source"`
 	DryRun   bool      `json:"dry_run,omitempty"`
 	Sessions []Outcome `json:"sessions"`
+	New      int64     `json:"new"` // sessions
 	Added    int64     `json:"added"`
 	Present  int64     `json:"present"`
 	Skipped  int64     `json:"skipped"`
@@ -33,23 +38,20 @@ type Moved struct {
 	More     int64     `json:"more,omitempty"`  // notes beyond the first 200
 }
 
-// Import takes in a file that Export wrote. It checks the whole file first and stores all of it in one transaction, or nothing.
-// What exists is never changed: a session that is here already is continued when its rows are the beginning of those in
-// the file, and otherwise left as it is. Leases and routes are not part of a file. A nil Store is an empty one and needs DryRun.
-func Import(ctx context.Context, s *Store, path string, o ImportOptions) (Moved, error) {
-	return Moved{}, fmt.Errorf("import: not there yet")
+const maxNotes = 200
+
+func (m *Moved) note(format string, args ...any) {
+	if len(m.Notes) >= maxNotes {
+		m.More++
+		return
+	}
+	m.Notes = append(m.Notes, fmt.Sprintf(format, args...))
 }
 
-// HermesOptions say how conversations come out of a state.db of the Python original.
-type HermesOptions struct {
-	Path    string // its directory, or the state.db itself; only ever read
-	Scratch string // directory for a private copy of it, as large as it is; "": beside our store
-	DryRun  bool
-}
-
-// ImportHermes copies sessions, messages and usage out of a Hermes state.db of any schema version, in short transactions, so it
-// may run beside a daemon and be started again after a kill: what is here already is not added twice, rows that Hermes
-// wrote since are. A nil Store is an empty one and needs DryRun.
-func ImportHermes(ctx context.Context, s *Store, o HermesOptions) (Moved, error) {
-	return Moved{}, fmt.Errorf("import hermes: not there yet")
+func (m *Moved) add(o Outcome) {
+	m.Sessions = append(m.Sessions, o)
+	m.Added, m.Present, m.Skipped = m.Added+o.Added, m.Present+o.Present, m.Skipped+o.Skipped
+	if o.New {
+		m.New++
+	}
 }

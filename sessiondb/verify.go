@@ -188,7 +188,7 @@ func (v *verifier) session(ctx context.Context, id string) error {
 			a = nil
 			return err
 		}
-		if running, err = v.leases(c, id, keep); err != nil {
+		if running, err = runningLeases(c, id, keep); err != nil {
 			return err
 		}
 		turn := slices.ContainsFunc(running, func(r Running) bool { return r.Kind == Turn })
@@ -225,8 +225,8 @@ func feed(c *sqlite.Conn, a *audit, id string) error {
 	return nil
 }
 
-// leases gives the leases that somebody holds, and notices those that nobody does.
-func (v *verifier) leases(c *sqlite.Conn, id string, report func(Finding)) (running []Running, err error) {
+// runningLeases gives the leases that somebody holds, and notices those that nobody does.
+func runningLeases(c *sqlite.Conn, id string, report func(Finding)) (running []Running, err error) {
 	for _, kind := range []LeaseKind{Turn, Compacting} {
 		l, found, err := readLease(c, id, kind)
 		if err != nil {

@@ -15,6 +15,9 @@ type Mutation struct {
 
 // List is every mutation there is. Code asks On with the same name.
 var List = []Mutation{
+	{"derived-uid-ignores-session", "sessiondb", "TestImportKeepsRowsOfDifferentSessionsApart"},
+	{"import-without-exists-check", "sessiondb", "TestImportAfterAnUpgradeAddsNothingTwice"},
+	{"import-dry-run-writes", "sessiondb", "TestImportDryRunWritesNothing"},
 	{"verify-sees-no-live-twin", "sessiondb", "TestVerifySeesALiveTwin"},
 	{"identity-is-not-checked", "internal/sqlite", "TestEachWayToLoseTheFileIsNoticedBeforeTheNextWrite"},
 	{"retired-generation-is-opened-beside", "internal/sqlite", "TestALostGenerationIsSeenBehindTheNextOne"},
