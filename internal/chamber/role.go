@@ -35,6 +35,8 @@ func roles() map[string]Role {
 		"damage":   damageRole,
 		"lease":    leaseRole,
 		"thief":    thiefRole,
+		"locker":   lockerRole,
+		"prober":   proberRole,
 		"audit":    auditRole,
 		"agent":    agentRole,
 		"folds":    foldsRole,

@@ -125,15 +125,15 @@ func (p *pen) write(ctx context.Context, l sessiondb.Lease, rows ...sessiondb.Ne
 	p.acked += len(tokens)
 	p.a.Say(Event{Event: "acked", Count: len(tokens)})
 	if p.writes++; p.a.Stray > 0 && p.writes%p.a.Stray == 0 {
-		return p.stray()
+		return p.a.stray()
 	}
 	return nil
 }
 
 // stray opens and closes the three files, as a backup program, a header probe or a plugin in this process would.
-func (p *pen) stray() error {
+func (a *Actor) stray() error {
 	for _, suffix := range []string{"", "-wal", "-shm"} {
-		file, err := os.Open(p.a.StorePath() + suffix)
+		file, err := os.Open(a.StorePath() + suffix)
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}
@@ -144,7 +144,7 @@ func (p *pen) stray() error {
 			return fmt.Errorf("stray close: %w", err)
 		}
 	}
-	p.a.Say(Event{Event: "strayed"})
+	a.Say(Event{Event: "strayed"})
 	return nil
 }
 
