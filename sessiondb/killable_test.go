@@ -11,8 +11,10 @@ import (
 // killable is everything that changes a store and can be cut anywhere.
 var killable = []work{
 	{name: "open", whole: true, must: []string{"CREATE TABLE messages", "CREATE VIRTUAL TABLE messages_tri", "PRAGMA user_version = "}},
+	{name: "migrate", prepare: firstSchema, whole: true, must: []string{"CREATE INDEX messages_shown", "CREATE TABLE folds", "PRAGMA user_version = "}},
 	{name: "append", prepare: exchanges(2), begin: turnOf, do: appendThree, whole: true, must: []string{"INSERT INTO messages", "UPDATE sessions"}},
 	{name: "repair", prepare: exchanges(2), begin: turnOf, do: repairLast, whole: true, must: []string{"UPDATE messages", "INSERT INTO messages"}},
+	{name: "compact", prepare: indexedExchanges, begin: foldingOf, do: foldFirst, whole: true, must: []string{"UPDATE messages SET active", "INSERT INTO messages", "INSERT INTO folds", "UPDATE sessions SET message_count"}},
 	{name: "index", prepare: exchanges(12), do: indexAll, between: indexParity, must: []string{"UPDATE meta", "INSERT INTO messages_fts(rowid"}},
 	{name: "rebuild", prepare: staleExchanges, do: indexAll, between: indexParity, must: []string{"DROP TABLE IF EXISTS messages_fts", "CREATE VIRTUAL TABLE messages_fts"}},
 }
@@ -46,6 +48,48 @@ func exchange(i int) []NewMessage {
 		{Role: "tool", Content: fmt.Sprintf("TK%dT found", i), ToolCallID: fmt.Sprintf("c%d", i)},
 		{Role: "assistant", Content: fmt.Sprintf("TK%dA answered %s", i, strings.Repeat("and so on ", 40))},
 	}
+}
+
+// firstSchema makes the file one of version 1.
+func firstSchema(t *testing.T, s *Store) {
+	t.Helper()
+	exchanges(3)(t, s)
+	if err := s.WaitIndexed(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := bare(t, s.File().Path()).Exec(`DROP INDEX messages_shown; DROP TABLE folds; DROP TABLE compactions; PRAGMA user_version = 1`); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func indexedExchanges(t *testing.T, s *Store) {
+	t.Helper()
+	exchanges(4)(t, s)
+	if err := s.WaitIndexed(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func foldingOf(ctx context.Context, s *Store) (Lease, error) {
+	h, err := SelfHolder("child")
+	if err != nil {
+		return Lease{}, err
+	}
+	return s.AcquireCompaction(ctx, "s", h, 0)
+}
+
+// foldFirst puts a summary in the place of what followed the first question.
+func foldFirst(ctx context.Context, s *Store, l Lease) error {
+	rows, err := s.Transcript(ctx, "s")
+	if err != nil {
+		return err
+	}
+	plan := []CompactedRow{{Keep: rows[0].ID}, {New: NewMessage{Role: "assistant", Content: "SUMMARY", Kind: KindSummary}}}
+	for _, m := range rows[4:] {
+		plan = append(plan, CompactedRow{Keep: m.ID})
+	}
+	_, err = s.ArchiveAndCompact(ctx, Compaction{Lease: l, Seen: See(rows), Rows: plan})
+	return err
 }
 
 func appendThree(ctx context.Context, s *Store, l Lease) error {

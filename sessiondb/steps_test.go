@@ -269,6 +269,7 @@ func copyStore(t *testing.T, base string) string {
 var stateQueries = []string{
 	`SELECT 'sessions', id, message_count, rewind_count, coalesce(end_reason, '') FROM sessions ORDER BY id`,
 	`SELECT 'messages', id, session_id, origin_id, role, content, coalesce(kind, ''), active, compacted FROM messages ORDER BY id`,
+	`SELECT 'folds', summary, session_id, json_array_length(absorbed) FROM folds ORDER BY summary`,
 	`SELECT 'meta', k, v FROM meta ORDER BY k`,
 	`SELECT 'documents', (SELECT count(*) FROM messages_fts_docsize), (SELECT count(*) FROM messages_tri_docsize)`,
 }
