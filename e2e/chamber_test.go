@@ -2,8 +2,12 @@ package e2e
 
 import (
 	"flag"
+	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,7 +24,7 @@ func newChamber(t *testing.T, mode string) *chamber.Chamber {
 	t.Helper()
 	dir := t.TempDir()
 	c, err := chamber.New(chamber.Options{
-		Dir: dir, Mode: mode, Program: program, Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir},
+		Dir: dir, Mode: mode, Program: programIn(t, mode), Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir},
 		Start: startRole, Seed: *chamberSeed, Length: time.Second, Say: t.Logf,
 		Replay: "go test ./e2e -run '" + t.Name() + "' -args -chamber-episode %s -chamber-seed %d",
 	})
@@ -33,6 +37,28 @@ func newChamber(t *testing.T, mode string) *chamber.Chamber {
 		}
 	})
 	return c
+}
+
+// pinned is a program whose version of SQLite reads as one that must not write a WAL: its own decision then is DELETE.
+var pinned = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(filepath.Dir(program), "gatewayd-pinned")
+	build := exec.Command("go", "build", "-ldflags", "-X gatewayd/internal/sqlite.versionPin=3.50.4", "-o", path, "../cmd/gatewayd")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the pinned program: %w: %s", err, out)
+	}
+	return path, nil
+})
+
+func programIn(t *testing.T, mode string) string {
+	t.Helper()
+	if mode != chamber.Delete {
+		return program
+	}
+	path, err := pinned()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func startRole(argv, env []string, dir string, out, errs io.Writer) (chamber.Process, error) {
@@ -62,7 +88,7 @@ func runEpisode(t *testing.T, c *chamber.Chamber, e chamber.Episode) {
 // The episodes after which the store is sound, one after the other on one store, with a reader that lives through them
 // all.
 func TestChamber(t *testing.T) {
-	for _, mode := range []string{chamber.WAL} {
+	for _, mode := range []string{chamber.WAL, chamber.Delete} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			c := newChamber(t, mode)

@@ -133,12 +133,12 @@ func (c *Chamber) argv(part Part, seed uint64) ([]string, error) {
 	if params.Tag == "" {
 		params.Tag = part.name()
 	}
+	if argv, err := foreignArgv(part.Role, params); argv != nil || err != nil {
+		return argv, err
+	}
 	told, err := json.Marshal(params)
 	if err != nil {
 		return nil, err
-	}
-	if script, ok := foreignScripts[part.Role]; ok {
-		return append(script, string(told)), nil
 	}
 	return []string{c.Program, "selftest", "role", part.Role, string(told)}, nil
 }

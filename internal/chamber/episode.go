@@ -39,7 +39,7 @@ type Episode struct {
 	Name    string
 	Modes   []string // in which it makes sense; nil: both
 	Cast    []Part
-	Verbs   [][]string // of the program itself, run by turns beside the roles
+	Verbs   [][]string // of the program itself, run by turns beside the roles; one that begins with sqlite3 is that program
 	Faults  []Fault
 	Deletes bool // its faults delete files under open handles: that they are held for a while is no finding
 	Alone   bool // it destroys what a next episode would need: it gets a chamber of its own
@@ -56,7 +56,7 @@ type Stage struct {
 	Rand    *rand.Rand
 	cast    map[string]*actorProcess
 	gone    []*actorProcess // ended in the course of the episode, to be judged with the others
-	verbs   *verbLoop
+	verbs   verbLoop
 	Skipped []string // parts that this machine has not got
 }
 
@@ -114,7 +114,7 @@ func (s *Stage) play(ctx context.Context) error {
 			return err
 		}
 	}
-	s.verbs = s.startVerbs(ctx)
+	s.startVerbs(ctx)
 	if err := s.working(ctx); err != nil {
 		return fmt.Errorf("before any fault: %w", err)
 	}
@@ -134,8 +134,8 @@ func (s *Stage) enter(part Part) error {
 		return nil
 	}
 	p, err := s.start(part, s.Seed+uint64(len(s.cast)))
-	if err != nil && foreignScripts[part.Role] != nil {
-		s.Skipped = append(s.Skipped, part.Role+": "+err.Error())
+	if err != nil && foreigners[part.Role] != nil {
+		s.Skipped = append(s.Skipped, part.Role+" is NOT played: "+err.Error())
 		return nil
 	}
 	if err != nil {
@@ -182,8 +182,9 @@ func (s *Stage) last(ctx context.Context) error {
 
 // strike ends everybody and judges how they behaved. After a failure nobody is asked politely.
 func (s *Stage) strike(ctx context.Context, failed bool) (wrong []string) {
-	if s.verbs != nil {
-		wrong = append(wrong, s.verbs.stop()...)
+	wrong = append(wrong, s.verbs.stop()...)
+	if s.verbs.missing {
+		s.Skipped = append(s.Skipped, shell+" is not installed: it does NOT read beside the roles")
 	}
 	for name, p := range s.cast {
 		switch {

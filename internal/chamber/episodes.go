@@ -18,8 +18,17 @@ var (
 	watcherPart  = Part{Role: "watcher", Works: "cycled"}
 )
 
-// verbs are what a person types beside a daemon.
-var verbs = [][]string{{"sessions", "list"}, {"sessions", "search", "fox"}, {"status"}, {"doctor"}}
+// verbs are what a person types beside a daemon, and what the program of SQLite answers.
+var verbs = [][]string{
+	{"sessions", "list"}, {"sessions", "search", "fox"}, {"status"}, {"doctor"},
+	{shell, "-cmd", ".timeout 60000", "state.db", "SELECT count(*) FROM messages"}, {shell, "-cmd", ".timeout 60000", "kanban.db", "SELECT count(*) FROM tasks"},
+}
+
+// strangers are programs that share the files as plain SQLite.
+var strangers = []Part{
+	{Role: "py-store-writer", Name: "pystore"}, {Role: "py-store-reader", Name: "pyread", Works: "read"},
+	{Role: "py-board-writer", Name: "pyboard"}, {Role: "py-board-reader", Name: "pywatch", Works: "read"},
+}
 
 func cast(more ...Part) []Part {
 	return append([]Part{gatewayPart, terminalPart, readerPart, churnPart}, more...)
@@ -31,19 +40,20 @@ func Shared() []Episode {
 	stray := Part{Role: "gateway", Name: "straying", With: Params{Stray: 3}}
 	return []Episode{
 		{Name: "baseline", Cast: cast(plainPart, indexerPart, boardPart, watcherPart), Verbs: verbs},
+		{Name: "index_rebuilds", Cast: rebuilders(), Faults: []Fault{said("rebuild", "rebuilding"), kill9("rebuild"), said("other", "rebuilt"), said("rebuild", "rebuilt")}},
+		{Name: "strangers", Cast: cast(append(strangers, boardPart)...), Verbs: verbs, Faults: []Fault{kill9("pystore"), kill9("gateway"), kill9("pyboard"), sigterm("pystore")}},
 		{Name: "kill_writer", Cast: cast(indexerPart, boardPart), Faults: []Fault{kill9("gateway"), kill9("board"), kill9("gateway"), kill9("terminal"), kill9("gateway")}},
 		{Name: "sigterm", Cast: cast(boardPart), Faults: []Fault{sigterm("gateway"), sigterm("terminal"), sigterm("board"), sigterm("gateway")}},
-		{Name: "lock_cancellation", Cast: cast(stray), Faults: []Fault{seen("straying", "strayed", 10), seen("churn", "cycled", 10)}},
+		{Name: "lock_cancellation", Cast: cast(stray), Faults: []Fault{seen("straying", "strayed", 5), seen("churn", "cycled", 10)}},
 		{Name: "chmod_flips", Cast: []Part{gatewayPart, readerPart, plainPart}, Faults: []Fault{flipModes()}},
-		{Name: "index_rebuilds", Cast: rebuilders(), Faults: []Fault{seen("rebuild", "rebuilding", 1), kill9("rebuild"), seen("other", "rebuilt", 1)}},
 		{Name: "index_damage", Cast: cast(indexerPart, Part{Role: "damage", Works: "searched"}), Faults: []Fault{said("damage", "damaged"), seen("damage", "searched", 2)}},
 		{Name: "lease_stop", Cast: leaseHolders(), Faults: []Fault{freeze("lease", Part{Role: "thief", Works: "ready"})}},
-		{Name: "kill_all", Cast: cast(plainPart, indexerPart, boardPart, watcherPart), Faults: []Fault{killAll()}},
+		{Name: "kill_all", Cast: cast(append(strangers, plainPart, indexerPart, boardPart, watcherPart)...), Faults: []Fault{killAll()}},
 	}
 }
 
 func rebuilders() []Part {
-	return append(cast(), Part{Role: "rebuild", Works: "rebuilding"}, Part{Role: "rebuild", Name: "other", Works: "rebuilding"})
+	return append(cast(), Part{Role: "rebuild", Works: "ready"}, Part{Role: "rebuild", Name: "other", Works: "ready"})
 }
 
 func leaseHolders() []Part {

@@ -3,6 +3,7 @@ package chamber
 import (
 	"context"
 	"errors"
+	"time"
 
 	"gatewayd/internal/sqlite"
 	"gatewayd/sessiondb"
@@ -42,6 +43,7 @@ func rebuildRole(ctx context.Context, a *Actor) error {
 		}
 		if err == nil {
 			a.Say(Event{Event: "rebuilt", Count: i + 1})
+			err = a.pause(ctx, 500*time.Millisecond)
 		}
 	}
 	return errors.Join(unlessStopped(ctx, err), s.Close())

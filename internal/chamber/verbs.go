@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"sync"
 )
 
@@ -12,51 +13,67 @@ type verbLoop struct {
 	end   context.CancelFunc
 	done  sync.WaitGroup
 	wrong []string
-	runs  int
+	runs  map[string]int
+	tried int
+
+	missing bool // the command line program of SQLite
 }
 
-func (s *Stage) startVerbs(ctx context.Context) *verbLoop {
+func (s *Stage) startVerbs(ctx context.Context) {
+	l := &s.verbs
 	if len(s.Episode.Verbs) == 0 {
-		return nil
+		return
 	}
-	ctx, end := context.WithCancel(ctx)
-	l := &verbLoop{end: end}
+	ctx, l.end = context.WithCancel(ctx)
+	l.runs = map[string]int{}
 	l.done.Go(func() {
-		for i := 0; ctx.Err() == nil; i++ {
-			verb := s.Episode.Verbs[i%len(s.Episode.Verbs)]
+		for ; ctx.Err() == nil && len(l.wrong) == 0; l.tried++ {
+			verb := s.Episode.Verbs[l.tried%len(s.Episode.Verbs)]
 			if err := s.verb(verb); err != nil {
 				l.wrong = append(l.wrong, err.Error())
-				return
 			}
-			l.runs++
 		}
 	})
-	return l
 }
 
 // notRunning is the exit code of a verb that asks a daemon which is not there: no fault here.
 const notRunning = 69
 
+// shell is the command line program of SQLite, which may be on this machine.
+const shell = "sqlite3"
+
 // verb runs one verb to its end.
 func (s *Stage) verb(args []string) error {
-	var out, errs lockedBuffer
 	argv := append([]string{s.Program, "--home", s.Dir}, args...)
+	if args[0] == shell {
+		argv = args
+	}
+	var out, errs lockedBuffer
 	p, err := s.Start(argv, s.Env, s.Dir, &out, &errs)
+	if args[0] == shell && errors.Is(err, fs.ErrNotExist) {
+		s.verbs.missing = true
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	code, signal, err := p.Wait()
 	if err == nil && signal == 0 && (code == 0 || code == notRunning) {
+		s.verbs.runs[args[0]]++
 		return nil
 	}
-	return fmt.Errorf("`gatewayd %v` ended with code %d, signal %d: %v %s%s", args, code, signal, err, errs.tail(), out.tail())
+	return fmt.Errorf("`%v` ended with code %d, signal %d: %v %s%s", args, code, signal, err, errs.tail(), out.tail())
 }
 
+// stop ends the loop; a verb that never ran has shown nothing.
 func (l *verbLoop) stop() []string {
+	if l.end == nil {
+		return nil
+	}
 	l.end()
 	l.done.Wait()
-	if l.runs == 0 && len(l.wrong) == 0 {
-		return []string{errors.New("no verb was run").Error()}
+	if len(l.wrong) == 0 && len(l.runs) == 0 {
+		return []string{"no verb was run"}
 	}
 	return l.wrong
 }
