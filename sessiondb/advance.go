@@ -91,6 +91,9 @@ func (ix index) behind(c *sqlite.Conn, most int) (mark int64, rows int, err erro
 // WaitIndexed returns when both indexes hold every row that was there at some moment after the call. Without a running
 // indexer it does the steps itself.
 func (s *Store) WaitIndexed(ctx context.Context) error {
+	if s.ReadOnly() {
+		return s.readOnly
+	}
 	return s.approach(ctx, 1, words, fragments)
 }
 

@@ -31,6 +31,10 @@ const (
 // RunIndexer keeps the search indexes behind the rows until ctx ends, which is no error. One at a time per store. Steps
 // decide from the mark inside their own transaction, so a second process that indexes too does no harm.
 func (s *Store) RunIndexer(ctx context.Context) error {
+	if s.ReadOnly() { // whoever wrote the file keeps its indexes
+		<-ctx.Done()
+		return nil
+	}
 	if err := s.work.begin(); err != nil {
 		return err
 	}

@@ -1,8 +1,10 @@
 package sessiondb
 
 import (
+	"errors"
 	"fmt"
 
+	"gatewayd/internal/mutation"
 	"gatewayd/internal/problem"
 	"gatewayd/internal/sqlite"
 )
@@ -21,7 +23,7 @@ func stale(c *sqlite.Conn, path string) (bool, error) {
 		return false, fmt.Errorf("read application id: %w", err)
 	}
 	if app == applicationID && version > 0 {
-		return version < schemaVersion, refuseNewer(path, version)
+		return version < schemaVersion, readNewer(path, version)
 	}
 	if _, err := c.Row(`SELECT count(*) FROM sqlite_schema`, nil, &objects); err != nil {
 		return false, fmt.Errorf("count schema objects: %w", err)
@@ -32,15 +34,18 @@ func stale(c *sqlite.Conn, path string) (bool, error) {
 	return true, nil
 }
 
-func refuseNewer(path string, version int64) error {
-	if version <= schemaVersion {
+// readNewer lets a file of a newer gatewayd be read and nothing more: what its triggers, columns and indexes need of a
+// writer, this one cannot know.
+func readNewer(path string, version int64) error {
+	if version <= schemaVersion || mutation.On("newer-schema-written") {
 		return nil
 	}
-	return &problem.Error{
+	return sqlite.AsReadOnly(&problem.Error{
 		Kind: problem.Config, Thing: fmt.Sprintf("state.db (%s)", path),
 		What: fmt.Sprintf("has schema version %d, this gatewayd knows up to %d", version, schemaVersion),
-		Fate: "the file was left as it is", Remedy: "run the newer gatewayd that wrote it, or start with another --home", Err: mark{ErrNewerSchema},
-	}
+		Fate: "it is only read; nothing was written", Remedy: "run the newer gatewayd that wrote it, or start with another --home",
+		Err: mark{errors.Join(ErrReadOnly, ErrNewerSchema)},
+	})
 }
 
 func errForeign(path string) error {

@@ -53,7 +53,7 @@ func TestOpeningACurrentFileWritesNothing(t *testing.T) {
 	}
 }
 
-// A file that is not ours, or newer, or no database, is refused with its name, and not a byte of it changes.
+// A file that is not ours, or no database, is refused with its name, and not a byte of it changes.
 func TestFilesThatAreNotOursAreLeftAlone(t *testing.T) {
 	cases := map[string]struct {
 		plant func(t *testing.T, path string)
@@ -61,14 +61,6 @@ func TestFilesThatAreNotOursAreLeftAlone(t *testing.T) {
 		cause error
 		says  string
 	}{
-		"newer": {func(t *testing.T, path string) {
-			s, _ := openStore(t, path)
-			s.Close()
-			db := bare(t, path)
-			if err := db.Exec(`PRAGMA user_version = 7; PRAGMA wal_checkpoint(TRUNCATE)`); err != nil {
-				t.Fatal(err)
-			}
-		}, problem.Config, ErrNewerSchema, "schema version 7, this gatewayd knows up to 2"},
 		"foreign": {func(t *testing.T, path string) {
 			if err := bare(t, path).Exec(`CREATE TABLE songs(id); INSERT INTO songs VALUES(1); PRAGMA wal_checkpoint(TRUNCATE)`); err != nil {
 				t.Fatal(err)

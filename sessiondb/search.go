@@ -105,6 +105,9 @@ func (s *Store) searchRoutes(ctx context.Context, e expr, q Query) ([]Hit, error
 // searchIndex searches one index and what lies above its mark. An index that proves to be damaged is marked stale, which
 // puts every row above its mark, and the search begins anew.
 func (s *Store) searchIndex(ctx context.Context, ix int, e expr, q Query) (hits []Hit, err error) {
+	if s.ReadOnly() {
+		return s.searchForeign(ctx, ix, e, q)
+	}
 	if err := s.shortenTail(ctx, ix); err != nil {
 		return nil, err
 	}
@@ -113,6 +116,16 @@ func (s *Store) searchIndex(ctx context.Context, ix int, e expr, q Query) (hits 
 		return err
 	})
 	return hits, err
+}
+
+// searchForeign searches a file that is only read. Its index may be another one than ours, or damaged: then the rows are
+// scanned.
+func (s *Store) searchForeign(ctx context.Context, ix int, e expr, q Query) ([]Hit, error) {
+	hits, err := s.searchOnce(ctx, ix, e, q)
+	if err == nil || ctx.Err() != nil {
+		return hits, err
+	}
+	return s.scan(ctx, e, q)
 }
 
 // searchOnce searches within one snapshot where the tail is short. With a long one the rows above the mark are scanned

@@ -39,8 +39,8 @@ type Store struct {
 	seen     seenSessions // what is known of sessions, for rows that have to be spooled
 }
 
-// Open opens the file at Path, or creates it unless told that it must exist. It refuses, and leaves as it is, a file that is not ours or newer than we
-// are; on a current file it writes nothing. Errors are *problem.Error.
+// Open opens the file at Path, or creates it unless told that it must exist. It refuses, and leaves as it is, a file that is not ours; one that is newer
+// than we are is only read (ReadOnly), and every write of it is an ErrReadOnly. On a current file it writes nothing. Errors are *problem.Error.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -55,7 +55,10 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.file = file
+	s.file, s.readOnly = file, file.ReadOnly()
+	if s.readOnly != nil {
+		s.log.Warn("store is only read", "path", file.Path(), "error", s.readOnly)
+	}
 	s.spool = SpoolOf(file.Path())
 	if o.SpoolBytes > 0 {
 		s.spool.limit = o.SpoolBytes

@@ -33,6 +33,7 @@ var List = []Mutation{
 	{"spool-acknowledges", "sessiondb", "TestRowsOfAQuarantinedStoreAreSpooledAndNotAcknowledged"},
 	{"spool-unsynced", "sessiondb", "TestASpooledRowIsSyncedBeforeAnybodyIsTold"},
 	{"replay-without-uid", "sessiondb", "TestReplayBringsSpooledRowsBackOnceAndInOrder"},
+	{"newer-schema-written", "sessiondb", "TestANewerStoreIsReadAndNeverWritten"},
 	{"replay-removes-first", "sessiondb", "TestASpoolFileOutlivesAReplayThatFails"},
 	{"synchronous-normal", "internal/sqlite", "TestAPowerCutAtAnyMomentLosesNoAcknowledgedRow"},
 	{"log-written-after-its-sync", "internal/sqlite", "TestAPowerCutAtAnyMomentLosesNoAcknowledgedRow"},

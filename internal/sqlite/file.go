@@ -41,7 +41,8 @@ type Options struct {
 	Patience time.Duration
 
 	// Stale asks whether the schema needs work, by reads alone and in one read transaction. It refuses a file that is
-	// not ours with an error; until it has answered, nothing of the file is changed. It may be asked several times.
+	// not ours with an error; until it has answered, nothing of the file is changed. It may be asked several times. An error
+	// made by AsReadOnly opens the file for reading alone.
 	Stale   func(*Conn) (bool, error)
 	Prepare func(context.Context) // once Stale said yes, before the work and outside of any transaction: may wait
 	Migrate func(*Tx) error       // brings the schema up to date, in one immediate transaction
@@ -126,6 +127,7 @@ type File struct {
 	damage   *latch               // structural corruption, of the path
 	lost     losses
 	rescue   rescue
+	readOnly *halt // set while opening: nothing is ever written
 
 	closing sync.Mutex // one Close at a time; a failed one can be tried again
 	closed  bool
@@ -169,7 +171,7 @@ func (f *File) Read(ctx context.Context, fn func(*Conn) error) error {
 	if errors.Is(err, errNoReader) {
 		return f.readOnWriter(ctx, fn)
 	}
-	return err
+	return f.beyond(err)
 }
 
 // Peek is Read on the writer's connection, in its turn among the writes. It is for short reads of files that mostly
@@ -185,7 +187,7 @@ func (f *File) readOnWriter(ctx context.Context, fn func(*Conn) error) error {
 		visit:    func(c *Conn) error { return c.inRead(ctx, fn) },
 		deadline: f.deadline(ctx, 0),
 	})
-	return causeOf(ctx, err)
+	return f.beyond(causeOf(ctx, err))
 }
 
 // causeOf says why a read was interrupted, where SQLite only says that it was.

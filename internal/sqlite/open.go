@@ -115,6 +115,9 @@ func (f *File) begin(ctx context.Context, c *Conn) error {
 		d.unsafe = release
 	}
 	journal, err := d.decide()
+	if f.takeReadOnly(err) {
+		journal, err = f.untouched(), nil
+	}
 	if err != nil {
 		return err
 	}
@@ -139,6 +142,9 @@ func (f *File) begin(ctx context.Context, c *Conn) error {
 		return err
 	}
 	stale, err := f.ask(ctx, c)
+	if f.takeReadOnly(err) {
+		return c.apply(f.settings(roleWriter))
+	}
 	if err != nil {
 		return err
 	}

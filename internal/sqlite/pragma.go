@@ -50,7 +50,7 @@ func (f *File) settings(r role) []setting {
 		{"cache_size", -2000},
 		{"mmap_size", 0}, // a mapped main file would fault when a stranger truncates it
 		{"temp_store", 0},
-		{"query_only", oneIf(r != roleWriter)},
+		{"query_only", oneIf(r != roleWriter || f.readOnly != nil)},
 	}
 }
 

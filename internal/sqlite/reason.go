@@ -16,9 +16,10 @@ type Reason string
 // The reasons, the one that is told first when several hold.
 const (
 	Healthy        Reason = ""
-	ReasonCorrupt  Reason = "corrupt"  // the structure of the database is damaged
-	ReasonReplaced Reason = "replaced" // the path holds another file, or another database was written over this one
-	ReasonLost     Reason = "lost wal" // the -wal or the -shm is not the one on disk
+	ReasonCorrupt  Reason = "corrupt"   // the structure of the database is damaged
+	ReasonReplaced Reason = "replaced"  // the path holds another file, or another database was written over this one
+	ReasonLost     Reason = "lost wal"  // the -wal or the -shm is not the one on disk
+	ReasonReadOnly Reason = "read only" // said at the open: the file is of a newer program (AsReadOnly)
 )
 
 // halt is a sticky finding.
@@ -28,7 +29,7 @@ type halt struct {
 	err   error
 }
 
-// why is the one rule of quarantine: corrupt before replaced before lost. Every write, checkpoint and maintenance
+// why is the one rule of quarantine: corrupt before replaced before lost before what was said at the open. Every write, checkpoint and maintenance
 // goes by it, and so does Close.
 func (f *File) why() (Reason, *halt) {
 	if h := f.damage.of(f.ident.main); h != nil {
@@ -39,6 +40,9 @@ func (f *File) why() (Reason, *halt) {
 	}
 	if h := f.loss.Load(); h != nil {
 		return ReasonLost, h
+	}
+	if h := f.readOnly; h != nil {
+		return ReasonReadOnly, h
 	}
 	return Healthy, nil
 }
@@ -51,7 +55,7 @@ func (f *File) Reason() Reason {
 }
 
 // Quarantine is Reason as the error for people; nil is healthy. Its ClassOf is Corrupt, NotADatabase, Replaced,
-// Overwritten or LostWAL.
+// Overwritten, LostWAL or ReadOnly.
 func (f *File) Quarantine() error {
 	if _, h := f.why(); h != nil {
 		return h.err
