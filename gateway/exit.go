@@ -8,6 +8,7 @@ import (
 
 	"gatewayd/gateway/provider"
 	"gatewayd/internal/problem"
+	"gatewayd/sessiondb"
 )
 
 // Finish reasons of rows and results that are ours; the others are the provider's words.
@@ -97,9 +98,18 @@ func kindOf(class provider.Class) problem.Kind {
 // notStored ends a turn because rows could not be written: nothing runs and nothing is sent on unstored ground.
 func notStored(what string, err error) *exit {
 	return &exit{
-		reason: "session_persistence_failed", finish: finishNotStored, note: "[Ended: " + what + " could not be stored, so the turn was not continued.]",
-		problem: storageProblem(what, err), retryable: true,
+		reason: "session_persistence_failed", finish: finishNotStored,
+		note:    "[Ended: " + what + " could not be stored, so the turn was not continued." + whereKept(err) + "]",
+		problem: storageProblem(what, err), retryable: !errors.Is(err, sessiondb.ErrSpooled),
 	}
+}
+
+// whereKept says that nothing is lost, where that is so.
+func whereKept(err error) string {
+	if !errors.Is(err, sessiondb.ErrSpooled) {
+		return ""
+	}
+	return " What was said so far is kept beside the database and comes into this conversation when the database is mended."
 }
 
 // storageProblem keeps the store's own sentence (disk full, locked, damaged, lease lost) and says which part it cost.

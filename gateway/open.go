@@ -47,7 +47,7 @@ func (t *turn) notOpened(err error) error {
 	if t.ctx.Err() != nil {
 		return errLeftEarly(context.Cause(t.ctx))
 	}
-	return explained(err, "session "+t.session.ID)
+	return t.g.refused(err, "session "+t.session.ID)
 }
 
 // prompt is the session's own system prompt, byte for byte. A session without one (an imported one) gets the configured one.

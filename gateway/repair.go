@@ -16,13 +16,15 @@ const (
 	kindRepair     = "repair"     // the result of a call whose process died
 )
 
-// confirmationAge is how old an unanswered "yes" may be. Later than this nobody can know what it was said to.
+// confirmationAge is how old an unanswered "yes" may be. Later than this nobody can know what it was said to. One that came back
+// from the spool is always too old: between it and its answer the store was down.
 const confirmationAge = time.Minute
 
 const (
 	unknownEffect = "[the process that ran this ended before the result was recorded. Its effect is UNKNOWN: " +
 		"it may have happened fully, in part, or not at all. Look at the state of things before repeating it]"
 	neverRead    = "[not run: the process ended first. It only reads, so it can be asked again]"
+	neverStored  = "[not run: the call could not be stored first]"
 	cutOffAnswer = "[This turn was cut off: the process that worked on it ended before there was an answer. Nothing of it is running any more."
 	withdrawn    = "[a confirmation that was given here has expired; ask again before doing what it was about]"
 )
@@ -147,5 +149,8 @@ var confirmation = regexp.MustCompile(`(?i)^\W*(y|yes|yep|yeah|ok|okay|sure|go|g
 	`please do|run it|allow|accept|continue|ja|mach das|oui|si|sí)(\W+(please|now|then|bitte))?\W*$`)
 
 func staleConfirmation(row sessiondb.Message, now time.Time) bool {
-	return row.Wire != withdrawn && !row.CreatedAt.IsZero() && now.Sub(row.CreatedAt) > confirmationAge && confirmation.MatchString(row.Content)
+	if row.Wire == withdrawn || !confirmation.MatchString(row.Content) {
+		return false
+	}
+	return row.Kind == sessiondb.KindSpooled || !row.CreatedAt.IsZero() && now.Sub(row.CreatedAt) > confirmationAge
 }

@@ -182,7 +182,7 @@ func (t *turn) close(x exit) {
 		return
 	}
 	if err := t.append(append(t.openResults(), row)...); err != nil {
-		t.log.Error("closing rows not stored, the next turn repairs them", "error", err, "exit", x.reason)
+		t.log.Error("closing rows not stored", "error", err, "exit", x.reason, "spooled", errors.Is(err, sessiondb.ErrSpooled))
 		if t.result.Error == nil {
 			t.result.Error = storageProblem("the end of the turn", err)
 		}
@@ -201,20 +201,38 @@ func (t *turn) answer(answer *provider.Response) {
 	if err == nil {
 		return
 	}
-	t.result.Completed, t.result.Failed, t.result.Retryable = false, true, true
+	kept := whereKept(err)
+	t.result.Completed, t.result.Failed, t.result.Retryable = false, true, kept == ""
 	t.result.ExitReason, t.result.FinishReason = "session_persistence_failed", finishNotStored
 	t.result.Error = storageProblem("the answer", err)
-	t.result.Text += joinAnswer + "[This answer could not be saved; it will be missing from the conversation. " + t.result.Error.Error() + "]"
+	if kept == "" {
+		kept = " It will be missing from the conversation."
+	}
+	t.result.Text += joinAnswer + "[This answer could not be saved." + kept + " " + t.result.Error.Error() + "]"
 	t.log.Error("answer not stored", "error", err)
 }
 
-// openResults answers calls that are still without a result, so that the sequence stays valid.
+// openResults answers calls that are still without a result, so that the sequence stays valid. A result in the spool is one; a
+// call in the spool was never run.
 func (t *turn) openResults() []sessiondb.NewMessage {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	rows := t.rows
+	var unrun []sessiondb.NewMessage
+	for _, row := range t.spooled {
+		kept := sessiondb.Message{Role: row.Role, ToolCalls: row.ToolCalls, ToolCallID: row.ToolCallID}
+		if row.Role == roleTool {
+			rows = append(rows[:len(rows):len(rows)], kept)
+		}
+		for _, call := range storedCalls(kept) {
+			unrun = append(unrun, sessiondb.NewMessage{
+				Role: roleTool, Content: neverStored, ToolCallID: call.ID, ToolName: call.Function.Name, Effect: intentNone, Kind: kindRepair,
+			})
+		}
+	}
 	var r repair
-	r.openCalls(t.rows)
-	return r.insert
+	r.openCalls(rows)
+	return append(r.insert, unrun...)
 }
 
 func closingRow(x exit) sessiondb.NewMessage {

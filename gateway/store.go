@@ -11,7 +11,7 @@ import (
 
 // Store is what the gateway needs of sessiondb.Store, which see.
 type Store interface {
-	Writable() error
+	Writable() error // why it takes no rows now; nil when it does
 	CreateSession(ctx context.Context, n sessiondb.NewSession) (sessiondb.Session, error)
 	Session(ctx context.Context, id string) (sessiondb.Session, error)
 	ReopenIfExplicitlyClosed(ctx context.Context, l sessiondb.Lease, provenance string) (bool, error)
@@ -47,7 +47,19 @@ func (g *Gateway) resolve(ctx context.Context, say Say) (sessiondb.Session, erro
 		n.Key = say.Key
 	}
 	session, err := g.opts.Store.CreateSession(ctx, n)
-	return session, explained(err, "the session")
+	if err != nil {
+		err = g.refused(err, "the session")
+	}
+	return session, err
+}
+
+// refused explains why a turn did not begin. Where the store has turned out to take nothing, that is what a person has to know, and
+// not which of its writes met it.
+func (g *Gateway) refused(err error, thing string) error {
+	if down := g.opts.Store.Writable(); down != nil {
+		return explained(down, thing)
+	}
+	return explained(err, thing)
 }
 
 // explained makes sure that a person reads a *problem.Error. nil stays nil.

@@ -43,9 +43,10 @@ type turn struct {
 	spoke    bool           // text was shown in this turn
 	spending sync.WaitGroup // writes of usage under way
 
-	mu   sync.Mutex // guards rows and room: results are stored by the goroutines of their calls
-	rows []sessiondb.Message
-	room int // bytes that results may still take in this turn
+	mu      sync.Mutex // guards rows, spooled and room: results are stored by the goroutines of their calls
+	rows    []sessiondb.Message
+	spooled []sessiondb.NewMessage // what the store did not take and the spool did; it comes after rows when the store is back
+	room    int                    // bytes that results may still take in this turn
 
 	result Result
 }
@@ -100,6 +101,9 @@ func (t *turn) enter(phase string) {
 
 // acquire waits for the turn lease of the session. Another process may hold it.
 func (t *turn) acquire() error {
+	if err := t.g.opts.Store.Writable(); err != nil { // the store may have gone while this message waited
+		return explained(err, "session "+t.session.ID)
+	}
 	holder, err := t.g.holder(t.id)
 	if err != nil {
 		return explained(err, "session "+t.session.ID)
@@ -111,7 +115,7 @@ func (t *turn) acquire() error {
 	if t.ctx.Err() != nil {
 		return errLeftEarly(context.Cause(t.ctx))
 	}
-	return explained(err, "session "+t.session.ID)
+	return t.g.refused(err, "session "+t.session.ID)
 }
 
 // keep renews the lease and watches for signs of life until the turn is over.
@@ -172,7 +176,8 @@ func (t *turn) writing() (context.Context, context.CancelFunc) {
 }
 
 // append stores rows and takes them into the transcript that requests are made of. Rows come back also when the store says that
-// they are in a file it no longer trusts; the error then ends the turn as any other.
+// they are in a file it no longer trusts; the error then ends the turn as any other. So does sessiondb.ErrSpooled: what is in the
+// spool is safe and not stored.
 func (t *turn) append(rows ...sessiondb.NewMessage) error {
 	for i := range rows {
 		rows[i].TurnID = t.id
@@ -184,6 +189,11 @@ func (t *turn) append(rows ...sessiondb.NewMessage) error {
 		t.cancel(LeaseLost)
 	}
 	t.take(stored)
+	if errors.Is(err, sessiondb.ErrSpooled) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.spooled = append(t.spooled, rows...)
+	}
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gatewayd/internal/problem"
+	"gatewayd/sessiondb"
 )
 
 // refusal is an answer that is an error. Message is for a person; Code is stable; Param names the field that is wrong.
@@ -63,7 +64,11 @@ func asRefusal(err error) *refusal {
 		if !known {
 			entry = statuses[problem.Internal]
 		}
-		return &refusal{status: entry.status, code: entry.code, message: p.Error(), retryAfter: entry.retry, cause: err}
+		r := &refusal{status: entry.status, code: entry.code, message: p.Error(), retryAfter: entry.retry, cause: err}
+		if errors.Is(err, sessiondb.ErrSpooled) { // it is kept; sent again it would be there twice
+			r.code, r.retryAfter, r.noRetry = "kept_not_stored", 0, true
+		}
+		return r
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return &refusal{status: http.StatusServiceUnavailable, code: "interrupted", message: "the request was ended before it was answered", cause: err}
