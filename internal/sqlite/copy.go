@@ -269,3 +269,12 @@ func (f *File) verifiedCopyBy(ctx context.Context, c *Conn, to string, tables []
 	}
 	return found, nil
 }
+
+// syncDir makes names in a directory durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
