@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"gatewayd/internal/mutation"
 	"gatewayd/internal/problem"
 )
 
@@ -53,8 +54,9 @@ func (w *writer) commitBatch(batch []*request) {
 		case errors.Is(err, errLostTransaction):
 			// the culprit is out of the batch; the rest runs again
 		case t.phase == phaseCommit:
-			w.settleFate(batch, err)
-			return
+			if batch = w.inDoubt(batch, err); len(batch) == 0 {
+				return
+			}
 		case ClassOf(err) == Busy:
 			if batch = w.waitForLock(wait, batch, err); len(batch) == 0 {
 				return
@@ -97,8 +99,14 @@ func (w *writer) try(t *trial) error {
 	if err := w.runOps(t); err != nil {
 		return errors.Join(err, w.conn.rollback())
 	}
-	if !anySucceeded(t.batch) {
+	doubt := anyInDoubt(t.batch)
+	if !anySucceeded(t.batch) && !doubt {
 		return w.conn.rollback()
+	}
+	if doubt {
+		if err := w.conn.touch(); err != nil {
+			return errors.Join(err, w.conn.rollback())
+		}
 	}
 	t.phase = phaseCommit
 	return w.commit(t)
@@ -170,6 +178,9 @@ func (w *writer) do(tx *Tx, r *request) (err error) {
 			Fate: fateNone, Remedy: "report it with the log",
 		}
 	}()
+	if in, err := w.isIn(r); in || err != nil {
+		return err
+	}
 	return r.op.Do(tx)
 }
 
@@ -197,6 +208,9 @@ func (w *writer) commit(t *trial) error {
 			return errors.Join(err, w.conn.rollback())
 		}
 		if class == Busy && w.pause(wait, context.Background(), earliest(t.batch)) {
+			if mutation.On("busy-commit-runs-again") {
+				w.runOps(t)
+			}
 			continue
 		}
 		if undo := w.conn.rollback(); undo != nil {
@@ -267,7 +281,7 @@ func (w *writer) fitBusyTimeout(batch []*request) {
 func (w *writer) answer(r *request, err error) {
 	if r.begin() {
 		w.f.noteDamage(err)
-		r.answer <- w.f.explain(err, fateNone)
+		r.answer <- w.told(r, err)
 	}
 }
 
@@ -285,6 +299,7 @@ func (w *writer) answerStored(batch []*request) {
 		torn = w.checkTorn()
 	}
 	for _, r := range batch {
+		r.doubt = false
 		if r.err != nil {
 			w.answer(r, r.err)
 		} else {

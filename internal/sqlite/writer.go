@@ -17,7 +17,7 @@ type Op struct {
 	Do func(*Tx) error
 
 	// Done answers, after a COMMIT whose fate is unknown, whether the operation is in: it looks for a uid that was
-	// made before the write. Without it such a COMMIT is reported as of unknown fate.
+	// made before the write. If it is not, Do runs once more. Without Done such a COMMIT is reported as of unknown fate.
 	Done func(*Conn) (bool, error)
 }
 
@@ -31,6 +31,7 @@ type request struct {
 	state  atomic.Int32 // waiting, begun or left
 	answer chan error   // buffered, so that the writer never waits for a caller
 	err    error        // of Do, kept until the batch is decided
+	doubt  bool         // a COMMIT of it failed in a way that does not say whether it is stored
 }
 
 const (

@@ -23,6 +23,9 @@ const (
 	Any = Open | Read | Write | Sync | Truncate | Delete | SyncDir
 )
 
+// Struck is the mark of a call that failed.
+const Struck = "fault"
+
 // Fault makes calls fail.
 type Fault struct {
 	On    Call
@@ -52,17 +55,6 @@ func (d *Disk) Heal() (hits int) {
 	return hits
 }
 
-// Seen ends all faults like Heal and gives the calls that they were asked about.
-func (d *Disk) Seen() (calls int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, f := range d.faults {
-		calls += f.seen
-	}
-	d.faults = nil
-	return calls
-}
-
 // strike asks whether this call fails. The caller holds the lock.
 func (d *Disk) strike(call Call, path string) (*Fault, error) {
 	for _, f := range slices.Clone(d.faults) {
@@ -74,6 +66,7 @@ func (d *Disk) strike(call Call, path string) (*Fault, error) {
 			continue
 		}
 		f.hits++
+		d.log = append(d.log, event{kind: marked, name: Struck})
 		if f.Err == nil {
 			return f, nil
 		}
