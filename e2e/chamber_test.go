@@ -2,12 +2,8 @@ package e2e
 
 import (
 	"flag"
-	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -39,26 +35,12 @@ func newChamber(t *testing.T, mode string) *chamber.Chamber {
 	return c
 }
 
-// pinned is a program whose version of SQLite reads as one that must not write a WAL: its own decision then is DELETE.
-var pinned = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(filepath.Dir(program), "gatewayd-pinned")
-	build := exec.Command("go", "build", "-ldflags", "-X gatewayd/internal/sqlite.versionPin=3.50.4", "-o", path, "../cmd/gatewayd")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the pinned program: %w: %s", err, out)
-	}
-	return path, nil
-})
-
 func programIn(t *testing.T, mode string) string {
 	t.Helper()
 	if mode != chamber.Delete {
 		return program
 	}
-	path, err := pinned()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return pinnedProgram(t)
 }
 
 func startRole(argv, env []string, dir string, out, errs io.Writer) (chamber.Process, error) {
