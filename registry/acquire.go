@@ -90,8 +90,7 @@ func (k *Kind[H]) step(name, path string) (Ref[H], next) {
 		r.paths[path] = e
 	}
 	if e.current != nil && e.current.lost() {
-		e.retire()
-		r.tidy(e)
+		r.retireLost(e)
 	}
 	switch g := e.current; {
 	case g != nil && g.kind != any(k):
@@ -102,6 +101,8 @@ func (k *Kind[H]) step(name, path string) (Ref[H], next) {
 		return Ref[H]{}, next{wait: e.lifted, phase: "closed"}
 	case e.opening != nil:
 		return Ref[H]{}, next{wait: e.opening, phase: "opened"}
+	case e.blocked():
+		return Ref[H]{}, next{wait: e.block(), phase: "healed"}
 	}
 	e.opening, e.doomed = make(chan struct{}), false
 	return Ref[H]{}, next{entry: e, open: true}

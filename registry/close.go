@@ -83,6 +83,11 @@ func (r *Registry) closeWhere(ctx context.Context, match func(path string) bool)
 			all = append(all, r.seize(e))
 		}
 	}
+	for k := range r.keeps {
+		if match(k.real) {
+			k.giveUp()
+		}
+	}
 	r.mu.Unlock()
 	var failed error
 	var stuck []string

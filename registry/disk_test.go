@@ -39,6 +39,7 @@ type file struct {
 	path     string
 	number   int
 	replaced atomic.Bool
+	lost     atomic.Bool
 	failing  atomic.Int32       // so many closes fail first
 	shut     chan chan struct{} // not nil: Close announces itself here and waits for the answer
 	idle     atomic.Int32
@@ -88,6 +89,7 @@ func (d *disk) Open(ctx context.Context, path string) (*file, error) {
 }
 
 func (f *file) Replaced() bool { return f.replaced.Load() }
+func (f *file) Lost() bool     { return f.lost.Load() }
 func (f *file) DropIdle()      { f.idle.Add(1) }
 
 func (f *file) Close() error {

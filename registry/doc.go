@@ -10,6 +10,8 @@
 //     was replaced; only the last of them to finish lets a new handle open. A physical close that overlapped
 //     the next lifetime of its path has zeroed pages of files elsewhere, so the barrier is never lifted early.
 //   - Every wait is bounded by the caller's context and by a timeout, and its error names path and phase.
+//   - A generation that lost its files on disk is closed for good, which captures what only it holds, before the
+//     next opens: until then Acquire waits. Run retries, a second to a minute apart, and a Keep follows by itself.
 //   - A handle whose close failed is not forgotten: it is stranded, counted, and closed again until it works.
 //   - CloseAllUnder returns only when nothing under the directory is open, opening or closing, also where the
 //     last reference is gone already and only its close still runs. Nothing may remove a directory before that.

@@ -25,6 +25,9 @@ type entry struct {
 	// waiting for it when its context ends.
 	life chan struct{}
 
+	cleared chan struct{} // not nil while somebody waits for the end of a lost generation; closed then
+	again   backoff       // of closes of lost generations that failed
+
 	free []*slot // spent slots, to be used again
 }
 
@@ -127,6 +130,7 @@ func (r *Registry) settled(e *entry, h Handle, closed bool) {
 
 // tidy forgets names without a current generation, so that links are followed anew, and paths without anything.
 func (r *Registry) tidy(e *entry) {
+	e.unblock()
 	if e.current != nil {
 		return
 	}

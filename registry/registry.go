@@ -48,6 +48,8 @@ type Registry struct {
 	paths  map[string]*entry // by resolved path
 	names  map[string]*entry // by the name that callers used, while the entry has a current generation
 	closed bool              // Run has ended: nothing is opened any more
+	keeps  map[*keeper]struct{}
+	kick   chan struct{} // heal now
 }
 
 // New makes an empty registry.
@@ -58,6 +60,7 @@ func New(o Options) *Registry {
 		closeTimeout:   or(o.CloseTimeout, DefaultCloseTimeout),
 		sweep:          or(o.Sweep, DefaultSweep),
 		paths:          map[string]*entry{}, names: map[string]*entry{},
+		keeps: map[*keeper]struct{}{}, kick: make(chan struct{}, 1),
 	}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)

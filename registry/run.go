@@ -8,14 +8,21 @@ import (
 	"time"
 )
 
-// Run is the registry's actor: until ctx ends it retries stranded closes and lets handles drop what is idle.
+// Run is the registry's actor: until ctx ends it heals what was lost (heal.go), retries stranded closes and lets
+// handles drop what is idle.
 // Its last act is CloseAll, bounded by the close timeout; afterwards nothing is opened any more. The caller
 // ends ctx only when everybody who uses files has ended.
 func (r *Registry) Run(ctx context.Context) error {
 	ticker := time.NewTicker(r.sweep)
 	defer ticker.Stop()
+	heal := time.NewTicker(healFirst)
+	defer heal.Stop()
 	for {
 		select {
+		case <-heal.C:
+			r.heal(ctx)
+		case <-r.kick:
+			r.heal(ctx)
 		case <-ticker.C:
 			r.dropIdle()
 			r.retryStranded() // its failures are logged and stay stranded; the next tick does not wait for them
