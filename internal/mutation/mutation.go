@@ -45,4 +45,6 @@ var List = []Mutation{
 	{"failed-sync-is-not-stored", "internal/sqlite", "TestADiskThatFailsAtAnyCallIsExplainedAndLosesNothing/wal/sync_EIO"},
 	{"fate-not-asked", "internal/sqlite", "TestACommitOfUnknownFateIsResolvedByAskingForTheRow"},
 	{"busy-commit-runs-again", "internal/sqlite", "TestABusyCommitIsAskedForAgainAndTheOperationRunsOnce"},
+	{"repair-may-lose-rows", "internal/sqlite", "TestARepairThatWouldLoseReadableRowsIsNotPromoted"},
+	{"repair-promotes-by-rename", "internal/sqlite", "TestRepairMendsEachKindOfDamageInPlaceAndKeepsWhatCanBeRead"},
 }

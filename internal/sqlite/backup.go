@@ -33,7 +33,7 @@ const DefaultKeep = 7
 
 // Backup is one copy with its manifest, in a directory of its own that got its name when all of it was verified.
 type Backup struct {
-	Dir      string   `json:"dir"`
+	Dir      string         `json:"dir"`
 	Manifest BackupManifest `json:"manifest"`
 }
 
@@ -61,13 +61,13 @@ type BackupManifest struct {
 }
 
 const (
-	backupFormat   = "gatewayd backup"
-	backupVersion  = 1
-	backupManifest   = "manifest.json"
-	backupManifestMax    = 1 << 20
-	besideMax      = 16 << 20 // what is larger is no small file
-	backupStamp    = "20060102-150405"
-	backupPlacings = 1000 // backups of one second
+	backupFormat      = "gatewayd backup"
+	backupVersion     = 1
+	backupManifest    = "manifest.json"
+	backupManifestMax = 1 << 20
+	besideMax         = 16 << 20 // what is larger is no small file
+	backupStamp       = "20060102-150405"
+	backupPlacings    = 1000 // backups of one second
 )
 
 // Backup makes one verified backup beside whoever writes, and removes the oldest beyond Keep. It refuses in

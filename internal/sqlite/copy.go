@@ -55,8 +55,9 @@ func source(ctx context.Context, path, label string) (*File, *Conn, error) {
 }
 
 // copyTo makes a file that holds the database as one moment shows it, and syncs it. Writers go on meanwhile: in WAL
-// they always do; in rollback mode a copy that was overtaken three times makes them wait.
-func (f *File) copyTo(ctx context.Context, c *Conn, to string) error {
+// they always do; in rollback mode a copy that was overtaken three times makes them wait. Between two steps it rests
+// as long as a step took, at most rest.
+func (f *File) copyTo(ctx context.Context, c *Conn, to string, rest time.Duration) error {
 	out, err := os.OpenFile(to, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return fmt.Errorf("make copy: %w", err)
@@ -66,11 +67,11 @@ func (f *File) copyTo(ctx context.Context, c *Conn, to string) error {
 	if err != nil {
 		return fmt.Errorf("begin copy: %w", err)
 	}
-	err = f.copySteps(ctx, c, b, out)
+	err = f.copySteps(ctx, c, b, out, rest)
 	return errors.Join(err, b.Close(), out.Sync(), out.Close())
 }
 
-func (f *File) copySteps(ctx context.Context, c *Conn, b *sqlite3.Backup, out *os.File) error {
+func (f *File) copySteps(ctx context.Context, c *Conn, b *sqlite3.Backup, out *os.File, rest time.Duration) error {
 	begun, before, restarts := time.Now(), 0, 0
 	for step := 1; ; step++ {
 		if restarts == copyRestarts && c.db.GetAutocommit() {
@@ -99,7 +100,7 @@ func (f *File) copySteps(ctx context.Context, c *Conn, b *sqlite3.Backup, out *o
 				return fmt.Errorf("sync copy: %w", err)
 			}
 		}
-		if err := sleep(ctx, min(time.Since(at), copyRest)); err != nil {
+		if err := sleep(ctx, min(time.Since(at), rest)); err != nil {
 			return err
 		}
 	}
@@ -253,7 +254,7 @@ func (f *File) verifiedCopyBy(ctx context.Context, c *Conn, to string, tables []
 				return err
 			}
 		}
-		return f.copyTo(ctx, c, to)
+		return f.copyTo(ctx, c, to, copyRest)
 	})
 	if err != nil {
 		f.noteDamage(err)

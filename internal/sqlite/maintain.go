@@ -55,24 +55,24 @@ func (f *File) Maintain(ctx context.Context, what Operation, op Op) error {
 // admit is the gate. What is kept in quarantine is evidence, and maybe the last copy of somebody's rows: nothing is
 // moved, rewritten or copied as if it were good.
 func (f *File) admit(what Operation) error {
-	why := f.Quarantine()
-	if why == nil || what == OpVacuum && mutation.On("vacuum-in-quarantine") {
+	reason := f.Reason()
+	switch {
+	case reason == Healthy, what == OpVacuum && mutation.On("vacuum-in-quarantine"):
+		return nil
+	case reason == ReasonReadOnly && (what == OpBackup || what == OpSnapshot): // whole, and only of a newer program
 		return nil
 	}
 	return &problem.Error{
-		Kind: problem.Damaged, Thing: f.thing(), What: fmt.Sprintf("refuses %s while it is %s", what, ClassOf(why)),
-		Fate: "it was left as it is", Remedy: remedyFor(ClassOf(why)), Err: why,
+		Kind: problem.Damaged, Thing: f.thing(), What: fmt.Sprintf("refuses %s, because its state is %q", what, reason),
+		Fate: "it was left as it is", Remedy: remedies[reason], Err: f.Quarantine(),
 	}
 }
 
-func remedyFor(class Class) string {
-	switch class {
-	case Corrupt, NotADatabase:
-		return "stop who uses it and run `gatewayd repair`, or put a backup back with `gatewayd restore`"
-	case Replaced:
-		return "use the file that lies there now; see who copies over it"
-	}
-	return "see who deletes its -wal and -shm; it is opened anew once what was written is captured"
+var remedies = map[Reason]string{
+	ReasonCorrupt:  "stop who uses it and run `gatewayd repair`, or put a backup back with `gatewayd restore`",
+	ReasonReplaced: "use the file that lies there now; see who copies over it",
+	ReasonLost:     "see who deletes its -wal and -shm; it is opened anew once what was written is captured",
+	ReasonReadOnly: "use the newer gatewayd that wrote it",
 }
 
 // maintain runs an operation on the writer's connection, in its turn among the writes and outside of any

@@ -9,8 +9,6 @@ import (
 	"log/slog"
 	"maps"
 	"os"
-	"slices"
-	"time"
 
 	"github.com/ncruces/go-sqlite3"
 
@@ -25,10 +23,10 @@ type RepairOptions struct {
 	Label  string
 	Tables []string // whose rows are counted; they may only grow against what could be read before
 
-	Known         func(*Conn) error             // refuses a database of another kind, by reading it
-	RebuildIndex  func(*Tx) error               // fills the search indexes from the rows
-	RecreateIndex func(*Tx) error               // drops them, also where they cannot be dropped, and makes them anew
-	Probe         func(*Tx) error               // writes and searches; it is rolled back
+	Known         func(*Conn) error                 // refuses a database of another kind, by reading it
+	RebuildIndex  func(*Tx) error                   // fills the search indexes from the rows
+	RecreateIndex func(*Tx) error                   // drops them, also where they cannot be dropped, and makes them anew
+	Probe         func(*Tx) error                   // writes and searches; it is rolled back
 	Forensic      func(path string) (string, error) // one more copy of the damaged file, before anything else
 
 	Log *slog.Logger
@@ -41,8 +39,8 @@ type RepairOptions struct {
 type Outcome string
 
 const (
-	Healthy  Outcome = "already healthy" // nothing was done
-	Repaired Outcome = "repaired"
+	AlreadyHealthy Outcome = "already healthy" // nothing was done
+	Repaired       Outcome = "repaired"
 )
 
 // RepairReport says what a repair found and did.
@@ -98,16 +96,16 @@ func (r *repair) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ledger, err := openLedger(r.f.path)
+	tried, err := openAttempts(r.f.path)
 	if err != nil {
 		return r.f.explain(err, "it was left as it is")
 	}
 	if trouble == nil {
-		r.report.Outcome = Healthy
-		return errors.Join(ledger.clear(), ClearDamage(r.f.path))
+		r.report.Outcome = AlreadyHealthy
+		return errors.Join(tried.clear(), ClearDamage(r.f.path))
 	}
 	r.report.Trouble = trouble.Error()
-	if err := ledger.mayTry(r.f); err != nil {
+	if err := tried.mayTry(r.f); err != nil {
 		return err
 	}
 	if err := r.keepCopies(); err != nil {
@@ -116,12 +114,12 @@ func (r *repair) run(ctx context.Context) error {
 	r.o.step("copied")
 	if err := r.mend(ctx); err != nil {
 		if class := ClassOf(err); class == Corrupt || class == NotADatabase {
-			err = errors.Join(err, ledger.failed())
+			err = errors.Join(err, tried.failed())
 		}
 		return r.unmended(err)
 	}
 	r.report.Outcome = Repaired
-	return errors.Join(ledger.clear(), ClearDamage(r.f.path))
+	return errors.Join(tried.clear(), ClearDamage(r.f.path))
 }
 
 // unmended says in full that the file is as it was.
@@ -403,6 +401,3 @@ func pageSizeOf(path string) (int, error) {
 	}
 	return 1 << 16, nil
 }
-
-var _ = slices.Sort[[]string]
-var _ = time.Now

@@ -29,9 +29,9 @@ type RestoreReport struct {
 	Path    string           `json:"path"`
 	Backup  Backup           `json:"backup"`
 	DryRun  bool             `json:"dry_run"`
-	Now     map[string]int64 `json:"now"`              // rows before, by table
-	Then    map[string]int64 `json:"then"`             // rows of the backup
-	Lost    map[string]int64 `json:"lost"`             // rows that there are more of now
+	Now     map[string]int64 `json:"now"`               // rows before, by table
+	Then    map[string]int64 `json:"then"`              // rows of the backup
+	Lost    map[string]int64 `json:"lost"`              // rows that there are more of now
 	Trouble string           `json:"trouble,omitempty"` // why the rows of now could not be counted
 	Held    string           `json:"held,omitempty"`    // in a dry run: why it could not be done at this moment
 	Aside   string           `json:"aside,omitempty"`   // directory that the replaced file was moved to

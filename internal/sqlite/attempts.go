@@ -19,21 +19,21 @@ import (
 // repairTries is how often the same damage is tried: what three repairs did not mend, a fourth only rewrites.
 const repairTries = 3
 
-// ledger counts the repairs of one state of a file that failed, in a file beside it.
-type ledger struct {
+// attempts is the ledger of the repairs of one state of a file that failed, in a file beside it.
+type attempts struct {
 	path  string
 	print string
-	entry ledgerEntry
+	entry attemptsEntry
 }
 
-type ledgerEntry struct {
+type attemptsEntry struct {
 	Fingerprint    string    `json:"fingerprint"` // size and content of both ends, without what a mere open changes
 	FailedAttempts int       `json:"failed_attempts"`
 	LastAttempt    time.Time `json:"last_attempt"`
 }
 
-func openLedger(path string) (*ledger, error) {
-	l := &ledger{path: path + ".repair-attempts.json"}
+func openAttempts(path string) (*attempts, error) {
+	l := &attempts{path: path + ".repair-attempts.json"}
 	var err error
 	if l.print, err = damageFingerprint(path); err != nil {
 		return nil, fmt.Errorf("read repair ledger: %w", err)
@@ -43,13 +43,13 @@ func openLedger(path string) (*ledger, error) {
 		return nil, fmt.Errorf("read repair ledger: %w", err)
 	}
 	if json.Unmarshal(raw, &l.entry) != nil || l.entry.Fingerprint != l.print { // unreadable, or of other damage
-		l.entry = ledgerEntry{Fingerprint: l.print}
+		l.entry = attemptsEntry{Fingerprint: l.print}
 	}
 	return l, nil
 }
 
 // mayTry refuses the fourth try.
-func (l *ledger) mayTry(f *File) error {
+func (l *attempts) mayTry(f *File) error {
 	if l.entry.FailedAttempts < repairTries {
 		return nil
 	}
@@ -58,7 +58,7 @@ func (l *ledger) mayTry(f *File) error {
 }
 
 // failed counts a try that ended with damage. Trouble with locks or the disk says nothing about the file.
-func (l *ledger) failed() error {
+func (l *attempts) failed() error {
 	l.entry.FailedAttempts++
 	l.entry.LastAttempt = time.Now().UTC()
 	fresh := l.path + partialMark
@@ -68,7 +68,7 @@ func (l *ledger) failed() error {
 	return errors.Join(os.Rename(fresh, l.path), syncDir(filepath.Dir(l.path)))
 }
 
-func (l *ledger) clear() error {
+func (l *attempts) clear() error {
 	if err := os.Remove(l.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("clear repair ledger: %w", err)
 	}
