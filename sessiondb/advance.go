@@ -2,6 +2,7 @@ package sessiondb
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -128,7 +129,11 @@ func (s *Store) farBehind(ctx context.Context, i, rows int) (far bool, err error
 
 func (s *Store) advanceOnce(ctx context.Context, i int, next <-chan struct{}) error {
 	if !s.work.isRunning() {
-		if _, _, err := s.step(ctx, i); err != nil {
+		_, _, err := s.step(ctx, i)
+		if errors.Is(err, errDeferred) {
+			return rest(ctx, rebuildPoll)
+		}
+		if err != nil {
 			return err
 		}
 		return s.mergeDue(ctx, i)

@@ -132,14 +132,14 @@ func TestIndexStatesTellHowFar(t *testing.T) {
 		states, err := s.IndexStates(t.Context())
 		return fmt.Sprint(states, err)
 	}
-	equal(t, "new", got(), "[{messages_fts 0 3 false} {messages_tri 0 3 false}] <nil>")
+	equal(t, "new", got(), "[{messages_fts 0 3 false } {messages_tri 0 3 false }] <nil>")
 	if err := s.WaitIndexed(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.markStale(t.Context(), fragments, fmt.Errorf("test")); err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "one stale", got(), "[{messages_fts 3 0 false} {messages_tri 0 3 true}] <nil>")
+	equal(t, "one stale", got(), "[{messages_fts 3 0 false } {messages_tri 0 3 true }] <nil>")
 }
 
 // Small chunks leave small segments; merging keeps them few, or a crisis merge would stop the writer for tens of

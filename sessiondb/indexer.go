@@ -40,38 +40,64 @@ func (s *Store) RunIndexer(ctx context.Context) error {
 	}
 	defer s.work.end()
 	s.work.kick() // what was left by an earlier life
-	pause := firstPause
+	trouble := indexTrouble{}
 	for s.work.await(ctx) == nil {
 		s.work.taken()
 		err := s.catchUp(ctx)
-		if err == nil {
-			if pause != firstPause {
-				s.log.Info("search index is written again", "path", s.file.Path())
-			}
-			pause = firstPause
-			continue
-		}
 		if ctx.Err() != nil || sqlite.ClassOf(err) == sqlite.Closed {
 			break
 		}
-		if pause == firstPause {
-			s.log.Warn("search index cannot be written, trying again", "path", s.file.Path(), "error", err)
+		pause := s.note(&trouble, err)
+		if pause == 0 {
+			continue
 		}
 		if rest(ctx, pause) != nil {
 			break
 		}
-		pause = min(2*pause, longPause)
 		s.work.kick()
 	}
 	return nil
 }
 
-// catchUp runs steps over both indexes until neither has rows left.
+// indexTrouble is what kept the indexer from its work when it last tried.
+type indexTrouble struct {
+	pause time.Duration
+	other bool // another process does it
+}
+
+// note says that a trouble began or ended, and how long to pause; 0: there is none.
+func (s *Store) note(t *indexTrouble, err error) time.Duration {
+	path := s.file.Path()
+	switch {
+	case err == nil:
+		if t.pause > 0 {
+			s.log.Info("search index is written again", "path", path)
+		}
+		*t = indexTrouble{}
+	case errors.Is(err, errDeferred):
+		if !t.other {
+			s.log.Info("search index is rebuilt by another process, searches scan meanwhile", "path", path)
+		}
+		*t = indexTrouble{pause: rebuildPoll, other: true}
+	case t.pause == 0 || t.other:
+		s.log.Warn("search index cannot be written, trying again", "path", path, "error", err)
+		*t = indexTrouble{pause: firstPause}
+	default:
+		t.pause = min(2*t.pause, longPause)
+	}
+	return t.pause
+}
+
+// catchUp runs steps over both indexes until neither has rows left. errDeferred: one of them is another's to build.
 func (s *Store) catchUp(ctx context.Context) error {
 	for {
-		more := false
+		more, deferred := false, error(nil)
 		for i := range indexes {
 			took, left, err := s.step(ctx, i)
+			if errors.Is(err, errDeferred) {
+				deferred = err
+				continue
+			}
 			if err != nil {
 				return err
 			}
@@ -85,7 +111,7 @@ func (s *Store) catchUp(ctx context.Context) error {
 			}
 		}
 		if !more {
-			return nil
+			return deferred
 		}
 	}
 }
@@ -104,11 +130,11 @@ func rest(ctx context.Context, d time.Duration) error {
 // step indexes one chunk, or makes a stale index new. It repairs what it finds damaged: the next step starts over.
 func (s *Store) step(ctx context.Context, i int) (took time.Duration, more bool, err error) {
 	budget := s.budget(i)
-	err = s.file.Write(ctx, sqlite.Op{
+	err = s.file.Maintain(ctx, sqlite.OpRebuild, sqlite.Op{
 		Label: "index messages", Patience: sqlite.Ordinary,
 		Do: func(tx *sqlite.Tx) error {
 			began := time.Now()
-			left, err := indexes[i].advance(tx, budget)
+			left, err := s.advance(tx, indexes[i], budget)
 			took, more = time.Since(began), left
 			return err
 		},

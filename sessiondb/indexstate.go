@@ -2,6 +2,7 @@ package sessiondb
 
 import (
 	"context"
+	"slices"
 
 	"gatewayd/internal/sqlite"
 )
@@ -12,15 +13,20 @@ const countedBehind = 10_000
 // IndexState says how far a search index is.
 type IndexState struct {
 	Name   string `json:"name"`
-	Mark   int64  `json:"mark"`   // holds the rows up to this id
-	Behind int    `json:"behind"` // rows above the mark, at most 10,000 counted
-	Stale  bool   `json:"stale"`  // out of use until it is built anew; searches scan
+	Mark   int64  `json:"mark"`         // holds the rows up to this id
+	Behind int    `json:"behind"`       // rows above the mark, at most 10,000 counted
+	Stale  bool   `json:"stale"`        // out of use until it is built anew; searches scan
+	By     string `json:"by,omitempty"` // who is building it anew
 }
 
 // IndexStates is for health and doctor.
 func (s *Store) IndexStates(ctx context.Context) ([]IndexState, error) {
 	out := make([]IndexState, len(indexes))
 	err := s.file.Read(ctx, func(c *sqlite.Conn) error {
+		held, err := readTicket(c)
+		if err != nil {
+			return err
+		}
 		for i, ix := range indexes {
 			mark, stale, err := ix.readMark(c)
 			if err != nil {
@@ -31,6 +37,9 @@ func (s *Store) IndexStates(ctx context.Context) ([]IndexState, error) {
 				return err
 			}
 			out[i] = IndexState{Name: ix.table, Mark: mark, Behind: behind, Stale: stale}
+			if slices.Contains(held.Tables, ix.table) {
+				out[i].By = held.Holder.String()
+			}
 		}
 		return nil
 	})

@@ -25,6 +25,8 @@ func TestMain(m *testing.M) {
 		childSteps()
 	case "wait":
 		childWait()
+	case "rebuild":
+		childRebuild()
 	case "freeze":
 		childFreeze()
 	case "replay":

@@ -22,12 +22,13 @@ type indexWork struct {
 	wake     chan struct{} // capacity 1: look at pending again
 	urgent   bool          // a search waits, or an index is stale
 	progress broadcast     // told after each step and each look that found nothing
+	token    string        // names this store on the ticket of a rebuild
 	budgets  [len(indexes)]int64
 	chunks   [len(indexes)]int // since the last merge
 }
 
 func (w *indexWork) init() {
-	w.wake = make(chan struct{}, 1)
+	w.wake, w.token = make(chan struct{}, 1), newUID(time.Now())
 	for i := range w.budgets {
 		w.budgets[i] = firstBudget
 	}
