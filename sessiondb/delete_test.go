@@ -1,6 +1,7 @@
 package sessiondb
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -240,4 +241,9 @@ func TestPruneTakesWholeConversationsThatAreOver(t *testing.T) {
 	})
 	equal(t, "left", fmt.Sprint(left, err), fmt.Sprint([]string{"child of old", "held", "kept 1", "kept 2", "open", "pinned", "segment 1", "segment 2", "tip", "young"}, nil))
 	noTrace(t, s)
+}
+
+func deleteIt(ctx context.Context, s *Store, _ Lease) error {
+	_, err := s.Delete(ctx, "s")
+	return err
 }

@@ -15,6 +15,8 @@ var killable = []work{
 	{name: "append", prepare: exchanges(2), begin: turnOf, do: appendThree, whole: true, must: []string{"INSERT INTO messages", "UPDATE sessions"}},
 	{name: "repair", prepare: exchanges(2), begin: turnOf, do: repairLast, whole: true, must: []string{"UPDATE messages", "INSERT INTO messages"}},
 	{name: "compact", prepare: indexedExchanges, begin: foldingOf, do: foldFirst, whole: true, must: []string{"UPDATE messages SET active", "INSERT INTO messages", "INSERT INTO folds", "UPDATE sessions SET message_count"}},
+	{name: "rewind", prepare: indexedExchanges, begin: turnOf, do: takeBackTwo, whole: true, must: []string{"UPDATE messages SET active", "UPDATE sessions SET rewind_count"}},
+	{name: "delete", prepare: indexedExchanges, do: deleteIt, whole: true, must: []string{"INSERT INTO messages_fts(messages_fts", "DELETE FROM messages", "DELETE FROM sessions"}},
 	{name: "index", prepare: exchanges(12), do: indexAll, between: indexParity, must: []string{"UPDATE meta", "INSERT INTO messages_fts(rowid"}},
 	{name: "rebuild", prepare: staleExchanges, do: indexAll, between: indexParity, must: []string{"DROP TABLE IF EXISTS messages_fts", "CREATE VIRTUAL TABLE messages_fts"}},
 }

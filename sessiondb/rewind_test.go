@@ -1,6 +1,7 @@
 package sessiondb
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -99,4 +100,9 @@ func TestRewindThatReachesNothing(t *testing.T) {
 	}
 	equal(t, "rewinds", number(t, s, `SELECT rewind_count FROM sessions`), 0)
 	equal(t, "live", short(transcript(t, s, l.Session)), "1Q call 1T 1A")
+}
+
+func takeBackTwo(ctx context.Context, s *Store, l Lease) error {
+	_, err := s.RewindTurns(ctx, l, -2)
+	return err
 }

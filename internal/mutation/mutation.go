@@ -42,6 +42,7 @@ var List = []Mutation{
 	{"backup-named-before-verified", "internal/sqlite", "TestADamagedDatabaseGetsNoBackupThatIsCalledGood"},
 	{"rewind-without-compare", "sessiondb", "TestRewindIsCompareAndSwap"},
 	{"delete-leaves-index-entries", "sessiondb", "TestDeleteLeavesNothingBehind"},
+	{"rebuild-without-admission", "sessiondb", "TestOneProcessRebuildsAndAKilledOneIsSucceeded"},
 	{"failed-sync-is-not-stored", "internal/sqlite", "TestADiskThatFailsAtAnyCallIsExplainedAndLosesNothing/wal/sync_EIO"},
 	{"fate-not-asked", "internal/sqlite", "TestACommitOfUnknownFateIsResolvedByAskingForTheRow"},
 	{"busy-commit-runs-again", "internal/sqlite", "TestABusyCommitIsAskedForAgainAndTheOperationRunsOnce"},
