@@ -37,8 +37,9 @@ type Health struct {
 type CaptureState struct {
 	Dir      string    `json:"dir"`
 	At       time.Time `json:"at"`
-	Trigger  string    `json:"trigger,omitempty"`
+	Reason   string    `json:"reason,omitempty"`
 	Bytes    int64     `json:"bytes"`
+	Whole    bool      `json:"whole"`    // it has a copy of the database; without one nothing can be salvaged by a verb
 	Salvaged bool      `json:"salvaged"` // its rows are in the store
 }
 
@@ -82,6 +83,15 @@ func Beside(path string) Health {
 	var err error
 	if h.Spool, err = SpoolOf(path).State(); err != nil {
 		h.Detail = "the spool cannot be read: " + err.Error()
+	}
+	captures, err := sqlite.Captures(path)
+	if err != nil {
+		h.Detail = "the captures cannot be listed: " + err.Error()
+	}
+	for _, c := range captures {
+		h.Captures = append(h.Captures, CaptureState{
+			Dir: c.Dir, At: c.Manifest.CapturedAt, Reason: string(c.Manifest.Reason), Bytes: c.Bytes(), Whole: c.Manifest.Main.Mode == sqlite.MainCopied, Salvaged: isSalvaged(c.Dir),
+		})
 	}
 	return h
 }

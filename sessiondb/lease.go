@@ -131,6 +131,9 @@ func (l Lease) runs(now time.Time) bool {
 	return l.Expires.After(now) && (l.Expires.Before(now.Add(leaseSweep)) || mutation.On("lease-of-a-later-clock-holds"))
 }
 
+// alive reports that somebody works under the lease, as far as can be known.
+func (l Lease) alive() bool { return l.runs(time.Now()) && !l.Holder.Dead() }
+
 // takeLease puts l in place of no lease, an expired one, or one whose holder is dead (which it returns).
 func takeLease(tx *sqlite.Tx, l Lease, now time.Time) (*Lease, error) {
 	if found, err := exists(tx.Conn, `SELECT 1 FROM sessions WHERE id = ?`, l.Session); err != nil || !found {

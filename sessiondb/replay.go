@@ -286,7 +286,7 @@ func (s *Store) admits(tx *sqlite.Tx, one *spooled) (waits bool, kept string, er
 	if err != nil || !found || held.Token == one.Token {
 		return false, "", err
 	}
-	return held.Expires.After(time.Now()) && !held.Holder.Dead(), "", nil
+	return held.alive(), "", nil
 }
 
 // remake makes a session that the spool knows and the store does not: the file was replaced by an older one, or repaired.
@@ -372,6 +372,7 @@ func (s *Store) heal(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, healPatience)
 	defer cancel()
+	s.salvageOwn(ctx)
 	if _, err := s.Replay(ctx, false); err != nil {
 		s.log.Error("spool not replayed, its rows stay there", "path", s.spool.Dir(), "error", err)
 	}

@@ -186,7 +186,7 @@ func (f *File) roomFor(r *relic, others []Capture) (whole bool, err error) {
 	large := small + sizeOf(r.main)
 	kept := int64(0)
 	for _, c := range others {
-		kept += c.bytes()
+		kept += c.Bytes()
 	}
 	return sizeOf(r.main) <= captureMainMax && len(others) < captureCount && kept+large <= captureBytesMax &&
 		free >= large+captureHeadroom, nil

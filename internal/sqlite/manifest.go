@@ -146,8 +146,13 @@ func ReadCapture(dir string) (Capture, error) {
 	return c, nil
 }
 
-// bytes is what the capture takes on disk.
-func (c Capture) bytes() int64 {
+// Owns reports whether the capture was taken of the very main file that is open: the same inode.
+func (f *File) Owns(c Capture) bool {
+	return c.Manifest.Main.Identity != "" && c.Manifest.Main.Identity == f.ident.main.String()
+}
+
+// Bytes is what the capture takes on disk.
+func (c Capture) Bytes() int64 {
 	n := c.Manifest.Main.Bytes
 	for _, i := range []*Image{c.Manifest.WAL, c.Manifest.SHM} {
 		if i != nil {
