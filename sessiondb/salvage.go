@@ -16,8 +16,8 @@ import (
 	"gatewayd/internal/sqlite"
 )
 
-// Salvaged says what a salvage brought back, or would.
-type Salvaged struct {
+// SalvageReport says what a salvage brought back, or would.
+type SalvageReport struct {
 	Capture  string   `json:"capture"`
 	DryRun   bool     `json:"dry_run,omitempty"`
 	Done     bool     `json:"done"`     // the capture holds nothing more that the store lacks, and is marked so
@@ -44,13 +44,13 @@ type Salvaged struct {
 // It does not bring back what passes by itself (leases, runs, deliveries), and it removes nothing. A capture that has no
 // copy of its database is a Damaged problem that says so. Nothing is changed by an error but what whole sessions already
 // came back.
-func (s *Store) Salvage(ctx context.Context, c sqlite.Capture, dryRun bool) (Salvaged, error) {
+func (s *Store) Salvage(ctx context.Context, c sqlite.Capture, dryRun bool) (SalvageReport, error) {
 	return s.salvage(ctx, c, dryRun, Holder{})
 }
 
 // salvage is Salvage; own is the process whose leases stop nobody, because its turns cannot use this store yet.
-func (s *Store) salvage(ctx context.Context, c sqlite.Capture, dryRun bool, own Holder) (out Salvaged, err error) {
-	out = Salvaged{Capture: c.Dir, DryRun: dryRun}
+func (s *Store) salvage(ctx context.Context, c sqlite.Capture, dryRun bool, own Holder) (out SalvageReport, err error) {
+	out = SalvageReport{Capture: c.Dir, DryRun: dryRun}
 	if err := s.Writable(); err != nil && !dryRun {
 		return out, err
 	}
@@ -111,10 +111,10 @@ func workIn(capture string) (scratch string, done func(), err error) {
 }
 
 // markSalvaged writes that nothing is left to bring back.
-func markSalvaged(capture string, out Salvaged) error {
+func markSalvaged(capture string, out SalvageReport) error {
 	data, err := json.MarshalIndent(struct {
 		At time.Time `json:"at"`
-		Salvaged
+		SalvageReport
 	}{time.Now().UTC(), out}, "", "  ")
 	if err != nil {
 		return err
@@ -130,7 +130,7 @@ func markSalvaged(capture string, out Salvaged) error {
 // salvage is one pass from a captured store into the live one.
 type salvage struct {
 	s, from *Store
-	out     *Salvaged
+	out     *SalvageReport
 	own     Holder
 }
 
