@@ -22,7 +22,7 @@ func stale(c *sqlite.Conn, path string) (bool, error) {
 	if _, err := c.Row(`PRAGMA application_id`, nil, &app); err != nil {
 		return false, fmt.Errorf("read application id: %w", err)
 	}
-	if app == applicationID && version > 0 {
+	if ours(app) && version > 0 {
 		return version < schemaVersion, readNewer(path, version)
 	}
 	if _, err := c.Row(`SELECT count(*) FROM sqlite_schema`, nil, &objects); err != nil {
@@ -61,12 +61,17 @@ func migrate(tx *sqlite.Tx) error {
 	if _, err := tx.Row(`PRAGMA user_version`, nil, &version); err != nil {
 		return fmt.Errorf("read schema version: %w", err)
 	}
+	if version == 0 {
+		if err := tx.Script(fmt.Sprintf(`PRAGMA application_id = %d`, newApplicationID())); err != nil {
+			return fmt.Errorf("mark the file as ours: %w", err)
+		}
+	}
 	for v := version; v < schemaVersion; v++ {
 		if err := migrations[v](tx); err != nil {
 			return fmt.Errorf("migrate state.db to version %d: %w", v+1, err)
 		}
 	}
-	return tx.Script(fmt.Sprintf(`PRAGMA application_id = %d; PRAGMA user_version = %d;`, applicationID, schemaVersion))
+	return tx.Script(fmt.Sprintf(`PRAGMA user_version = %d`, schemaVersion))
 }
 
 func createSchema(tx *sqlite.Tx) error {

@@ -1,10 +1,20 @@
 package sessiondb
 
+import "math/rand/v2"
+
 // schemaVersion is what user_version holds. A file with a greater one belongs to a newer gatewayd.
 const schemaVersion = 2
 
-// applicationID marks a file as ours ("gwsd"), so that a foreign database is never taken for an empty one.
-const applicationID = 0x67777364
+// applicationMark are the upper sixteen bits of application_id ("gw"): a foreign database is never taken for an empty
+// one. The lower ones are drawn when the file is made, so that another store copied over an open one is noticed; the
+// first releases wrote the same ("sd") into each.
+const applicationMark = 0x6777
+
+// ours tells a store by its application_id.
+func ours(id int64) bool { return id>>16 == applicationMark }
+
+// newApplicationID draws one.
+func newApplicationID() int64 { return applicationMark<<16 | rand.Int64N(1<<16) }
 
 // schemaTables is version 1. STRICT keeps a foreign writer from planting text where a time belongs. A CHECK spells out
 // more than two values: for an IN of three SQLite builds a temporary table each time it checks, 4 µs of an append.

@@ -121,7 +121,7 @@ type File struct {
 	watch   watch
 
 	library  string               // SQLite's version
-	appID    uint32               // application_id, 0 where the file has none
+	marks    marks                // application_id, 0 where the file has none
 	replaced atomic.Pointer[halt] // another main file, or other content in it
 	loss     atomic.Pointer[halt] // another -wal or -shm
 	damage   *latch               // structural corruption, of the path

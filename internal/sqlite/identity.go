@@ -98,10 +98,10 @@ const headerAppID = 68
 // application_id is not. Zero on either side is no proof: the file has none, or the first page is still in the -wal
 // only. It costs one small read through the connection's own descriptor.
 func (f *File) checkContent(c *Conn) error {
-	if f.appID == 0 || c == nil || c.main == nil {
+	if f.marks == (marks{}) || c == nil || c.main == nil {
 		return nil
 	}
-	if now := readAppID(unwrap(c.main)); now != 0 && now != f.appID {
+	if now := readAppID(unwrap(c.main)); now != 0 && now != f.marks.seen && now != f.marks.raw {
 		f.halt(&f.replaced, Overwritten, f.path)
 	}
 	return f.halted()
@@ -115,15 +115,22 @@ func readAppID(main io.ReaderAt) uint32 {
 	return binary.BigEndian.Uint32(b[:])
 }
 
-// noteAppID takes down the application_id as the database has it, the -wal included.
+// marks is the application_id at open: as the database has it, and as the main file has it, which is older while the
+// first page waits in the -wal. A checkpoint turns the second into the first.
+type marks struct{ seen, raw uint32 }
+
+// noteAppID takes them down.
 func (f *File) noteAppID(c *Conn) error {
 	text, err := c.pragma("application_id")
 	if err != nil {
 		return fmt.Errorf("read application_id: %w", err)
 	}
 	id, err := strconv.ParseInt(text, 10, 32)
-	f.appID = uint32(id)
-	return err
+	if err != nil || c.main == nil {
+		return err
+	}
+	f.marks = marks{seen: uint32(id), raw: readAppID(unwrap(c.main))}
+	return nil
 }
 
 // halt makes a finding stick: a File that was replaced or lost its WAL never writes again.
