@@ -18,7 +18,11 @@ var (
 
 func newChamber(t *testing.T, mode string) *chamber.Chamber {
 	t.Helper()
-	dir := t.TempDir()
+	return newChamberIn(t, mode, t.TempDir())
+}
+
+func newChamberIn(t *testing.T, mode, dir string) *chamber.Chamber {
+	t.Helper()
 	c, err := chamber.New(chamber.Options{
 		Dir: dir, Mode: mode, Program: programIn(t, mode), Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir},
 		Start: startRole, Seed: *chamberSeed, Length: time.Second, Say: t.Logf,

@@ -41,8 +41,8 @@ type Episode struct {
 	Cast    []Part
 	Verbs   [][]string // of the program itself, run by turns beside the roles; one that begins with sqlite3 is that program
 	Faults  []Fault
-	Deletes bool // its faults delete files under open handles: that they are held for a while is no finding
-	Alone   bool // it destroys what a next episode would need: it gets a chamber of its own
+	After   []Fault // when the cast has ended, before the audit: what a person does
+	Deletes bool    // its faults delete files under open handles: that they are held for a while is no finding
 }
 
 // In reports whether the episode runs in this mode.
@@ -87,6 +87,11 @@ func (c *Chamber) Run(ctx context.Context, e Episode) Result {
 		r.Failures = append(r.Failures, err.Error())
 	}
 	r.Failures = append(r.Failures, s.strike(ctx, err != nil)...)
+	for i := 0; i < len(e.After) && len(r.Failures) == 0; i++ {
+		if err := e.After[i].Do(ctx, s); err != nil {
+			r.Failures = append(r.Failures, fmt.Sprintf("afterwards, %s: %v", e.After[i].Name, err))
+		}
+	}
 	findings, scans := c.monitor.report()
 	r.Failures = append(r.Failures, findings...)
 	r.Failures = append(r.Failures, s.settle(ctx)...)
@@ -257,7 +262,7 @@ func (s *Stage) tallies() string {
 	var words []string
 	for _, p := range append(s.gone, s.stillThere()...) {
 		t := p.tallies()
-		for _, event := range []string{"acked", "cycled", "read", "searched", "rebuilt", "strayed", "halted", "healed", "folded", "compressed"} {
+		for _, event := range []string{"acked", "cycled", "read", "searched", "rebuilt", "strayed", "halted", "healed", "full", "copied", "folded", "compressed"} {
 			if t[event] > 0 {
 				words = append(words, fmt.Sprintf("%s %s %d", p.name, event, t[event]))
 			}

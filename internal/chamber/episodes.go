@@ -1,8 +1,11 @@
 package chamber
 
 import (
+	"context"
 	"slices"
 	"time"
+
+	"gatewayd/internal/sqlite"
 )
 
 // The parts that most episodes have. Slack is how many descriptors of the store a process may have at once above the
@@ -52,6 +55,46 @@ func Shared() []Episode {
 	}
 }
 
+// Losses are the episodes in which the files go away under open handles. Each needs a store of its own.
+func Losses() []Episode {
+	wal := []string{WAL}
+	loss := func(name, what string, modes []string, reason sqlite.Reason, do func(context.Context, *Stage) error) Episode {
+		return Episode{
+			Name: name, Modes: modes, Deletes: true, Cast: healers(),
+			Faults: []Fault{lose(what, reason, do), captured()}, After: []Fault{salvaged()},
+		}
+	}
+	return []Episode{
+		loss("wal_unlinked", "-wal unlinked", wal, sqlite.ReasonLost, unlink("-wal")),
+		loss("shm_unlinked", "-shm unlinked", wal, sqlite.ReasonLost, unlink("-shm")),
+		loss("wal_replaced", "-wal replaced", wal, sqlite.ReasonLost, supplant("-wal")),
+		loss("store_replaced", "an older copy put in its place", nil, sqlite.ReasonReplaced, putBack),
+		{Name: "shm_truncated", Modes: wal, Cast: healers(), Faults: []Fault{cutIndex()}},
+	}
+}
+
+// healers are two processes that live through a loss, as the daemon does. Their leases are short, because a lease that
+// was taken in the lost files is nobody's in the new ones.
+func healers() []Part {
+	with := Params{Heal: true, TTL: time.Second}
+	return []Part{{Role: "gateway", With: with}, {Role: "gateway", Name: "second", With: with}}
+}
+
+// Copies are backups beside writers, one of them killed on the way.
+func Copies() []Episode {
+	copier := Part{Role: "backup", Works: "copied"}
+	return []Episode{{Name: "backups", Cast: []Part{gatewayPart, plainPart, copier}, Faults: []Fault{seen("backup", "copying", 1), kill9("backup"), seen("backup", "copied", 1)}}}
+}
+
+// Full is the episode for a small file system: it is filled up under the writers, and emptied again.
+func Full() Episode {
+	with := Params{Full: true, TTL: time.Second}
+	return Episode{
+		Name: "disk_full", Cast: []Part{{Role: "gateway", With: with}, {Role: "gateway", Name: "second", With: with}},
+		Faults: []Fault{fillDisk(), fillDisk()},
+	}
+}
+
 func rebuilders() []Part {
 	return append(cast(), Part{Role: "rebuild", Works: "ready"}, Part{Role: "rebuild", Name: "other", Works: "ready"})
 }
@@ -62,7 +105,7 @@ func leaseHolders() []Part {
 
 // Find gives the episode of a name.
 func Find(name string) (Episode, bool) {
-	all := Shared()
+	all := append(append(Shared(), Losses()...), Copies()...)
 	i := slices.IndexFunc(all, func(e Episode) bool { return e.Name == name })
 	if i < 0 {
 		return Episode{}, false

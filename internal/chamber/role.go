@@ -37,6 +37,8 @@ func roles() map[string]Role {
 		"thief":    thiefRole,
 		"locker":   lockerRole,
 		"prober":   proberRole,
+		"backup":   backupRole,
+		"snapshot": snapshotRole,
 		"audit":    auditRole,
 		"agent":    agentRole,
 		"folds":    foldsRole,
@@ -52,6 +54,7 @@ type Params struct {
 	Busy    bool          `json:",omitempty"` // a lock may be waited out: the mode is DELETE
 	Stray   int           `json:",omitempty"` // each so many writes the three files are opened and closed; 0 never
 	Heal    bool          `json:",omitempty"` // a lost generation is survived: close, open again, go on
+	Full    bool          `json:",omitempty"` // a full disk is survived: go on when there is space again
 	Rest    time.Duration `json:",omitempty"` // between two writes
 	TTL     time.Duration `json:",omitempty"` // of leases
 	Session string        `json:",omitempty"` // for roles that work on one that they did not make

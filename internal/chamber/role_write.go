@@ -8,7 +8,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"time"
 
 	"gatewayd/internal/sqlite"
 	"gatewayd/sessiondb"
@@ -196,12 +195,14 @@ func gatewayRole(ctx context.Context, a *Actor) error {
 	}
 	p.ready()
 	err = p.converse(ctx)
-	for err != nil && a.Heal && lost(err) {
-		if err = p.heal(ctx, err); err == nil {
+	for err != nil {
+		if err = p.survive(ctx, err); err == nil {
 			err = p.converse(ctx)
+			continue
 		}
+		break
 	}
-	return errors.Join(err, p.close())
+	return errors.Join(unlessStopped(ctx, err), p.close())
 }
 
 // converse writes exchanges until ctx ends, which is no error.
@@ -235,38 +236,6 @@ func unlessStopped(ctx context.Context, err error) error {
 		return nil
 	}
 	return err
-}
-
-// lost reports the two ways in which a handle can lose the file under it.
-func lost(err error) bool {
-	class := sqlite.ClassOf(err)
-	return class == sqlite.LostWAL || class == sqlite.Replaced
-}
-
-// healLimit is how long a process waits until it may open the store again: until every other holder of the lost
-// generation has let go too.
-const healLimit = 60 * time.Second
-
-// heal gives the lost handle up and opens a new one, as the daemon's registry does.
-func (p *pen) heal(ctx context.Context, cause error) error {
-	p.a.Say(Event{Event: "halted", Class: classOf(cause), Text: cause.Error()})
-	if err := p.close(); err != nil {
-		return fmt.Errorf("close the lost handle: %w", err)
-	}
-	limit := time.Now().Add(healLimit)
-	for {
-		err := p.open(ctx)
-		if err == nil {
-			p.a.Say(Event{Event: "healed", Mode: p.store.File().Journal().Mode})
-			return nil
-		}
-		if !lost(err) || time.Now().After(limit) {
-			return err
-		}
-		if err := p.a.pause(ctx, 100*time.Millisecond); err != nil {
-			return err
-		}
-	}
 }
 
 // terminalRole opens the store for each exchange and closes it again, as a terminal program does.

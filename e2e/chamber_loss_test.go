@@ -1,0 +1,62 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"gatewayd/internal/chamber"
+)
+
+// Files go away under open handles: each writer halts with the error that names it, keeps what only its descriptors
+// still hold, goes on with a new handle, and after a salvage every acknowledged row is there once.
+func TestChamberLosses(t *testing.T) { eachAlone(t, chamber.Losses()) }
+
+// Backups are made beside writers, and hold everything that was acknowledged before they began.
+func TestChamberBackups(t *testing.T) { eachAlone(t, chamber.Copies()) }
+
+// eachAlone gives each episode a store of its own, in each mode.
+func eachAlone(t *testing.T, episodes []chamber.Episode) {
+	for _, mode := range []string{chamber.WAL, chamber.Delete} {
+		for _, e := range episodes {
+			if !e.In(mode) || len(e.After) > 0 { // what was captured cannot be brought back yet
+				continue
+			}
+			t.Run(mode+"/"+e.Name, func(t *testing.T) {
+				t.Parallel()
+				runEpisode(t, newChamber(t, mode), e)
+			})
+		}
+	}
+}
+
+// A disk that is full refuses with an error that says so; when there is space again the same handle goes on, and
+// nothing that was acknowledged is lost.
+func TestChamberFullDisk(t *testing.T) {
+	for _, mode := range []string{chamber.WAL, chamber.Delete} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			c := newChamberIn(t, mode, smallDisk(t))
+			runEpisode(t, c, chamber.Full())
+		})
+	}
+}
+
+// smallDisk mounts a file system of 16 MB, with the ledgers elsewhere.
+func smallDisk(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := syscall.Mount("none", dir, "tmpfs", 0, "size=16m"); err != nil {
+		t.Skipf("a small file system cannot be mounted here (%v): a full disk is NOT tested with real processes", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.Symlink(t.TempDir(), filepath.Join(dir, "ledgers")); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
