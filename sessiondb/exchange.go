@@ -3,7 +3,7 @@ package sessiondb
 // Kinds of rows that the store itself tells apart. The others belong to whoever writes them.
 const (
 	KindSummary   = "summary"    // stands for rows that a compaction folded away
-	KindModelOnly = "model_only" // sent to the model, never shown or found: the rows it was made of are
+	KindModelOnly = "model_only" // sent to the model; no part of the history that people read and search: the rows it was made of are
 	KindSteer     = "steer"      // said by a person into a running turn
 )
 

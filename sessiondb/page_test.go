@@ -1,8 +1,11 @@
 package sessiondb
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"gatewayd/internal/sqlite"
@@ -149,4 +152,32 @@ func TestAppendsDoNotTouchTheHistoryIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	equal(t, "entries of folded rows and copies", number(t, s, entries), 8)
+}
+
+// What is read to be shown tells what was said and where it stands, and nothing that is between the store and the model.
+func TestDisplayReadsLeakNothingInternal(t *testing.T) {
+	s, _ := testStore(t)
+	l := conversation(t, s)
+	_, err := s.Append(t.Context(), l, []NewMessage{{
+		TurnID: "turn", Role: "assistant", Content: "text", Wire: "wire", ToolCalls: []byte(`[]`), ToolCallID: "c", ToolName: "n", Effect: "e",
+		FinishReason: "stop", Reasoning: "because", Kind: "closing",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const told = "active compacted content created_at finish_reason id kind origin_id reasoning role session_id tool_call_id tool_calls tool_name turn_id uid"
+	for name, f := range map[string]MessageFilter{"live": {}, "shown": {IncludeCompacted: true}, "latest": {IncludeCompacted: true, Latest: true}} {
+		rows, err := s.Messages(t.Context(), l.Session, f)
+		if err != nil || len(rows) != 1 {
+			t.Fatal(rows, err)
+		}
+		text, _ := json.Marshal(rows[0])
+		var fields map[string]any
+		if err := json.Unmarshal(text, &fields); err != nil {
+			t.Fatal(err)
+		}
+		equal(t, name, strings.Join(slices.Sorted(maps.Keys(fields)), " "), told)
+	}
+	rows, _ := s.Messages(t.Context(), l.Session, MessageFilter{IncludeInactive: true})
+	equal(t, "inspected", rows[0].Wire+" "+rows[0].Effect, "wire e")
 }

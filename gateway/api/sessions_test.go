@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -41,6 +42,11 @@ func TestSessionsAreListedShownAndSearched(t *testing.T) {
 	messages, _ := h.get(t, "/api/sessions/second/messages?latest=1&limit=1")
 	if rows := messages["messages"].([]any); len(rows) != 1 || rows[0].(map[string]any)["content"] != "the zebra crossed" {
 		t.Errorf("messages: %v", messages)
+	}
+	last := messages["messages"].([]any)[0].(map[string]any)["origin_id"].(float64)
+	earlier, _ := h.get(t, fmt.Sprintf("/api/sessions/second/messages?include_compacted=1&before=%d&limit=1", int64(last)))
+	if rows := earlier["messages"].([]any); len(rows) != 1 || rows[0].(map[string]any)["role"] != "user" {
+		t.Errorf("the page before: %v", earlier)
 	}
 	hits, _ := h.get(t, "/api/search?q=zebra")
 	if found := hits["hits"].([]any); len(found) != 1 || found[0].(map[string]any)["session_id"] != "second" {
