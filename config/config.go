@@ -14,6 +14,7 @@ type Config struct {
 	Agent    Agent    `yaml:"agent"`
 	Kanban   Kanban   `yaml:"kanban"`
 	Database Database `yaml:"database"`
+	Backup   Backup   `yaml:"backup"`
 	Log      Log      `yaml:"log"`
 }
 
@@ -144,6 +145,16 @@ type Database struct {
 	JournalMode string `yaml:"journal_mode" default:"wal" oneof:"wal delete"`
 	// JournalModeForce is wal to insist on WAL where the file system looks unfit; the risk is the reader's.
 	JournalModeForce string `yaml:"journal_mode_force" oneof:"wal"`
+}
+
+// Backup is the copies that the daemon makes of state.db and of every board, beside whoever writes them.
+type Backup struct {
+	// Every so often; 0 leaves backups to `gatewayd backup`.
+	Every time.Duration `yaml:"every" default:"24h"`
+	// Keep so many of each database.
+	Keep int `yaml:"keep" default:"7" min:"1" max:"10000"`
+	// Dir is where they are kept; empty is the home's "backups" directory. Another disk is better.
+	Dir string `yaml:"dir" kind:"path"`
 }
 
 // Log is how the daemon speaks.

@@ -17,6 +17,7 @@ import (
 func (l *loader) settle() {
 	l.settleRoot()
 	l.Tools.Workdir = l.absolute(l.Tools.Workdir)
+	l.Backup.Dir = l.absolute(l.Backup.Dir)
 	l.Model.APIKeyFile = l.absolute(l.Model.APIKeyFile)
 	for name, lane := range l.Kanban.Lanes {
 		lane.Workdir = l.absolute(lane.Workdir)

@@ -124,6 +124,9 @@ func (r *repair) run(ctx context.Context) error {
 
 // unmended says in full that the file is as it was.
 func (r *repair) unmended(err error) error {
+	if isProblem(err) && ClassOf(err) == Other {
+		return err
+	}
 	if p, ok := errors.AsType[*problem.Error](err); ok && p.Kind != problem.Damaged {
 		return err
 	}
@@ -260,6 +263,11 @@ func (r *repair) roomFor(times uint64) error {
 func (r *repair) mendScratch(ctx context.Context) error {
 	if err := setHeaderVersion(r.scratch, 1); err != nil { // a copy for ourselves needs no -wal
 		return err
+	}
+	if r.o.Known != nil {
+		if err := r.onScratch(r.o.Known); isProblem(err) && ClassOf(err) == Other { // of another kind, as far as it can be read
+			return err
+		}
 	}
 	var err error
 	if r.report.Before, err = r.readable(); err != nil {
