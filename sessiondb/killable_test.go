@@ -17,29 +17,36 @@ var killable = []work{
 	{name: "compact", prepare: indexedExchanges, begin: foldingOf, do: foldFirst, whole: true, must: []string{"UPDATE messages SET active", "INSERT INTO messages", "INSERT INTO folds", "UPDATE sessions SET message_count"}},
 	{name: "rewind", prepare: indexedExchanges, begin: turnOf, do: takeBackTwo, whole: true, must: []string{"UPDATE messages SET active", "UPDATE sessions SET rewind_count"}},
 	{name: "delete", prepare: indexedExchanges, do: deleteIt, whole: true, must: []string{"INSERT INTO messages_fts(messages_fts", "DELETE FROM messages", "DELETE FROM sessions"}},
+	{name: "compact, by call", calls: true, prepare: indexedExchanges, begin: foldingOf, do: foldFirst, whole: true, must: []string{"pwrite state.db-wal", "fdatasync state.db-wal"}},
+	{name: "prune", stride: 7, prepare: longEnded, do: pruneAll, between: noHalfSession, must: []string{"DELETE FROM messages"}},
 	{name: "index", prepare: exchanges(12), do: indexAll, between: indexParity, must: []string{"UPDATE meta", "INSERT INTO messages_fts(rowid"}},
 	{name: "rebuild", prepare: staleExchanges, do: indexAll, between: indexParity, must: []string{"DROP TABLE IF EXISTS messages_fts", "CREATE VIRTUAL TABLE messages_fts"}},
 }
 
 // exchanges fills the session "s" with questions and answers.
 func exchanges(n int) func(t *testing.T, s *Store) {
-	return func(t *testing.T, s *Store) {
-		t.Helper()
-		if _, err := s.CreateSession(t.Context(), NewSession{ID: "s"}); err != nil {
-			t.Fatal(err)
-		}
-		l, err := s.AcquireTurn(t.Context(), "s", self(t), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range n {
-			if _, err := s.Append(t.Context(), l, exchange(i)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := s.Release(t.Context(), l); err != nil {
-			t.Fatal(err)
-		}
+	return func(t *testing.T, s *Store) { t.Helper(); fillSession(t, s, "s", 0, n) }
+}
+
+// fillSession makes a session of the exchanges from one number up to another.
+func fillSession(t *testing.T, s *Store, id string, from, to int) {
+	t.Helper()
+	if _, err := s.CreateSession(t.Context(), NewSession{ID: id}); err != nil {
+		t.Fatal(err)
+	}
+	l, err := s.AcquireTurn(t.Context(), id, self(t), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []NewMessage
+	for i := from; i < to; i++ {
+		rows = append(rows, exchange(i)...)
+	}
+	if _, err := s.Append(t.Context(), l, rows); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Release(t.Context(), l); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -92,6 +99,45 @@ func foldFirst(ctx context.Context, s *Store, l Lease) error {
 	}
 	_, err = s.ArchiveAndCompact(ctx, Compaction{Lease: l, Seen: See(rows), Rows: plan})
 	return err
+}
+
+// longEnded are two old conversations, one of more rows than go at once, and a young one.
+func longEnded(t *testing.T, s *Store) {
+	t.Helper()
+	fillSession(t, s, "small", 1, 3)
+	fillSession(t, s, "large", 3, 5+deleteMost/4)
+	fillSession(t, s, "young", 7, 8)
+	for _, id := range []string{"small", "large"} {
+		if _, err := s.EndSession(t.Context(), id, EndClosed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, s, `UPDATE sessions SET last_active = 1000000, ended_at = 1000000 WHERE id <> 'young'`)
+	if err := s.WaitIndexed(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func pruneAll(ctx context.Context, s *Store, _ Lease) error {
+	_, err := s.Prune(ctx, PruneOptions{})
+	return err
+}
+
+// noHalfSession: what is only partly deleted is seen by nobody.
+func noHalfSession(t *testing.T, path string) {
+	t.Helper()
+	s, _ := openStore(t, path)
+	defer s.Close()
+	list, err := s.Sessions(t.Context(), ListFilter{IncludeArchived: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := map[string]int64{"small": 8, "large": 4 * (2 + deleteMost/4), "young": 4}
+	for _, one := range list {
+		if n := number(t, s, `SELECT count(*) FROM messages WHERE session_id = ?`, one.ID); n != whole[one.ID] || one.MessageCount != n {
+			t.Errorf("%s is shown with %d rows of %d, and counts %d", one.ID, n, whole[one.ID], one.MessageCount)
+		}
+	}
 }
 
 func appendThree(ctx context.Context, s *Store, l Lease) error {

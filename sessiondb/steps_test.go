@@ -25,9 +25,11 @@ type work struct {
 	whole   bool                                               // one transaction: the file is as before or as after, never between
 	between func(t *testing.T, path string)                    // what holds wherever it was cut, beyond integrity and counters
 	must    []string                                           // beginnings of statements that it has to be cut before
+	stride  int                                                // every so many steps, where they repeat; 0 is every one
+	calls   bool                                               // cut before each system call that changes a file instead of each statement
 }
 
-// childSteps does the work that the environment names and stops for good before its n-th statement, saying which one. It
+// childSteps does the work that the environment names and stops for good before its n-th step, saying which one. It
 // holds the locks it has then, until it is killed.
 func childSteps() {
 	n, err := strconv.ParseInt(os.Getenv("SESSIONDB_STEP"), 10, 64)
@@ -35,7 +37,15 @@ func childSteps() {
 	if err != nil || !found {
 		childFail(fmt.Errorf("no such work: %v", err))
 	}
-	stop := steps.Before(n, func(sql string) { fmt.Println("at", sql) })
+	say := func(what string) { fmt.Println("at", what) }
+	stop := &steps.Stop{}
+	if w.calls {
+		if stop, err = steps.BeforeCall(n, say); err != nil {
+			childFail(err)
+		}
+	} else {
+		stop = steps.Before(n, say)
+	}
 	if w.do == nil {
 		stop.Arm()
 	}
@@ -104,7 +114,7 @@ func (w work) killAtEach(t *testing.T, base string) {
 	w.cutBefore(t, path, 0)
 	after := state(t, path)
 	var states, cut []string
-	for n := 1; ; n++ {
+	for n := 1; ; n += max(1, w.stride) {
 		path := copyStore(t, base)
 		said := w.cutBefore(t, path, n)
 		if said == "done" {
@@ -120,11 +130,11 @@ func (w work) killAtEach(t *testing.T, base string) {
 			t.Errorf("killed before %q and done again, the file is not as if it had never been killed:\n%s", said, now)
 		}
 	}
-	t.Logf("%s was cut before %d statements", w.name, len(cut))
+	t.Logf("%s was cut before %d steps", w.name, len(cut))
 	w.judge(t, cut, states, before, after)
 }
 
-// cutBefore runs the work in a process that is killed before its n-th statement, or after its last one ("done"); n 0 means
+// cutBefore runs the work in a process that is killed before its n-th step, or after its last one ("done"); n 0 means
 // after its last one.
 func (w work) cutBefore(t *testing.T, path string, n int) string {
 	t.Helper()
@@ -134,8 +144,11 @@ func (w work) cutBefore(t *testing.T, path string, n int) string {
 	if at, ok := strings.CutPrefix(said, "at "); ok {
 		return at
 	}
+	if said != "done" && w.calls && n == 0 {
+		t.Skipf("a kill between system calls is NOT tested: %s", said)
+	}
 	if said != "done" {
-		t.Fatalf("before statement %d: %s", n, said)
+		t.Fatalf("before step %d: %s", n, said)
 	}
 	return said
 }
@@ -167,7 +180,7 @@ func (w work) again(t *testing.T, path string, undone bool) {
 func sound(t *testing.T, s *Store) {
 	t.Helper()
 	checkIndexes(t, s)
-	equal(t, "wrong counters", number(t, s, `SELECT count(*) FROM sessions WHERE message_count <> (SELECT count(*) FROM messages WHERE session_id = sessions.id AND active = 1)`), 0)
+	equal(t, "wrong counters", number(t, s, `SELECT count(*) FROM sessions WHERE message_count <> (SELECT count(*) FROM messages WHERE session_id = sessions.id AND active = 1) AND end_reason IS NOT '`+EndDeleted+`'`), 0)
 	equal(t, "rows of no session", number(t, s, `SELECT count(*) FROM messages WHERE session_id NOT IN (SELECT id FROM sessions)`), 0)
 	equal(t, "damage", number(t, s, `SELECT count(*) FROM pragma_integrity_check WHERE integrity_check <> 'ok'`), 0)
 }
@@ -188,7 +201,11 @@ func (w work) judge(t *testing.T, cut, states []string, before, after string) {
 		}
 		changed = changed || got != before
 	}
-	for _, start := range append([]string{"BEGIN IMMEDIATE", "COMMIT"}, w.must...) {
+	must := w.must
+	if !w.calls {
+		must = append([]string{"BEGIN IMMEDIATE", "COMMIT"}, must...)
+	}
+	for _, start := range must {
 		if !slices.ContainsFunc(cut, func(sql string) bool { return strings.HasPrefix(sql, start) }) {
 			t.Errorf("it was never cut before %q", start)
 		}
