@@ -22,18 +22,19 @@ type trouble struct {
 	on   faultfs.Call
 	err  error
 	only string // the journal mode it can happen in, "" both
+	kind problem.Kind
 }
 
 var troubles = []trouble{
-	{"write EIO", faultfs.Write, syscall.EIO, ""},
-	{"write ENOSPC", faultfs.Write, syscall.ENOSPC, ""},
-	{"all but reads EROFS", faultfs.Any &^ faultfs.Read, syscall.EROFS, ""},
-	{"sync EIO", faultfs.Sync, syscall.EIO, ""},
-	{"sync of the directory EIO", faultfs.SyncDir, syscall.EIO, "delete"},
-	{"delete EIO", faultfs.Delete, syscall.EIO, "delete"},
-	{"open EIO", faultfs.Open, syscall.EIO, "delete"},
-	{"read EIO", faultfs.Read, syscall.EIO, ""},
-	{"read comes up short", faultfs.Read, nil, "wal"}, // of a database alone SQLite takes what is missing for zeros
+	{"write EIO", faultfs.Write, syscall.EIO, "", problem.Unavailable},
+	{"write ENOSPC", faultfs.Write, syscall.ENOSPC, "", problem.Full},
+	{"all but reads EROFS", faultfs.Any &^ faultfs.Read, syscall.EROFS, "", problem.Denied},
+	{"sync EIO", faultfs.Sync, syscall.EIO, "", problem.Unavailable},
+	{"sync of the directory EIO", faultfs.SyncDir, syscall.EIO, "delete", problem.Unavailable},
+	{"delete EIO", faultfs.Delete, syscall.EIO, "delete", problem.Unavailable},
+	{"open EIO", faultfs.Open, syscall.EIO, "delete", problem.Unavailable},
+	{"read EIO", faultfs.Read, syscall.EIO, "", problem.Unavailable},
+	{"read comes up short", faultfs.Read, nil, "wal", problem.Damaged}, // of a database alone SQLite takes what is missing for zeros
 }
 
 // strides are how far the calls that are tried lie apart: each one fails alone, every few fail with all that follow
@@ -74,11 +75,12 @@ func failAt(t *testing.T, mode string, bad trouble, fault faultfs.Fault) (met bo
 		defer unmount()
 		o := ledgerOptions(t, dir, mode)
 		o.seams.full = func(string) bool { return bad.err == syscall.ENOSPC }
+		o.seams.readOnly = func(string) bool { return bad.err == syscall.EROFS }
 		f, err := Open(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := patient{t: t, disk: disk, f: f, where: fmt.Sprintf("fault at call %d, %d times", fault.After, fault.Times)}
+		p := patient{t: t, disk: disk, f: f, kind: bad.kind, where: fmt.Sprintf("fault at call %d, %d times", fault.After, fault.Times)}
 		p.attempt("before", 900)
 		p.read()
 		p.refused = nil
@@ -100,6 +102,7 @@ type patient struct {
 	disk  *faultfs.Disk
 	f     *File
 	where string
+	kind  problem.Kind // what a refused write is to say
 
 	mu      sync.Mutex
 	stored  []string // acknowledged
@@ -135,6 +138,8 @@ func (p *patient) attempt(uid string, size int) {
 		p.t.Errorf("%s: %s: not explained: %v", p.where, uid, err)
 	case strings.Contains(told.Fate, "unknown"):
 		p.unknown = append(p.unknown, uid)
+	case told.Kind != p.kind:
+		p.t.Errorf("%s: %s: kind %s: %v", p.where, uid, told.Kind, err)
 	default:
 		p.disk.Mark("refuse " + uid)
 		p.refused = append(p.refused, uid)

@@ -88,8 +88,11 @@ func classOfCode(code sqlite3.ExtendedErrorCode, err error) Class {
 	case sqlite3.CANTOPEN:
 		return classOfCantOpen(err)
 	case sqlite3.IOERR, sqlite3.PROTOCOL, sqlite3.NOMEM:
-		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		switch {
+		case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 			return NoSpace
+		case errors.Is(err, syscall.EROFS):
+			return ReadOnly
 		}
 		return IO
 	case sqlite3.CONSTRAINT:
@@ -139,6 +142,9 @@ var advices = map[Class]advice{
 	Missing:      {problem.NotFound, "does not exist", "create it first"},
 }
 
+// readOnlyDisk is the advice where the file is not to blame: a kernel that meets an error stops writing to the whole disk.
+var readOnlyDisk = advice{problem.Denied, "cannot be written: its file system is read-only", "see the kernel log for why, and mount it writable again"}
+
 // explain turns an error of SQLite or of the disk into the one a person reads. Errors of a caller's own function
 // and problems that are explained already pass unchanged, and so does an ended context.
 func (f *File) explain(err error, fate string) error {
@@ -153,6 +159,9 @@ func (f *File) explain(err error, fate string) error {
 	advice, ok := advices[class]
 	if !ok || class == Constraint {
 		return err
+	}
+	if errors.Is(err, syscall.EROFS) {
+		advice = readOnlyDisk
 	}
 	return &problem.Error{Kind: advice.kind, Thing: f.thing(), What: advice.what, Fate: fate, Remedy: advice.remedy, Err: err}
 }
@@ -171,13 +180,17 @@ func thingOf(label, path string) string {
 // file system with less than this cannot take a transaction and a checkpoint.
 const spaceLeft = 256 << 10
 
-// spaceDecides asks statfs when SQLite reports a failed write: the library passes ENOSPC on as IOERR_WRITE.
+// spaceDecides asks statfs when SQLite reports a failed write: the library passes ENOSPC on as IOERR_WRITE, and by the
+// time SQLite reports the error the errno is gone.
 func (f *File) spaceDecides(err error) error {
 	if ClassOf(err) != IO || !isWriteFault(err) {
 		return err
 	}
-	if f.opts.seams.full(f.dir()) {
+	switch {
+	case f.opts.seams.full(f.dir()):
 		return &classified{class: NoSpace, err: err}
+	case f.opts.seams.readOnly(f.dir()):
+		return &classified{class: ReadOnly, err: fmt.Errorf("%w: %w", syscall.EROFS, err)}
 	}
 	return err
 }
@@ -203,11 +216,11 @@ func (f *File) accessDecides(err error) error {
 func isWriteFault(err error) bool {
 	for _, code := range []sqlite3.ExtendedErrorCode{
 		sqlite3.IOERR_WRITE, sqlite3.IOERR_FSYNC, sqlite3.IOERR_DIR_FSYNC, sqlite3.IOERR_TRUNCATE,
-		sqlite3.IOERR_SHMSIZE, sqlite3.IOERR_SHMOPEN, sqlite3.IOERR_SHMMAP,
+		sqlite3.IOERR_DELETE, sqlite3.IOERR_SHMSIZE, sqlite3.IOERR_SHMOPEN, sqlite3.IOERR_SHMMAP,
 	} {
 		if errors.Is(err, code) {
 			return true
 		}
 	}
-	return false
+	return errors.Is(err, sqlite3.CANTOPEN) // a journal that cannot be made
 }

@@ -59,6 +59,7 @@ type Options struct {
 type seams struct {
 	mount      func(dir string) string // file system type
 	full       func(dir string) bool   // no space left
+	readOnly   func(dir string) bool   // the whole file system
 	fileSize   func(size func() (int64, error)) (int64, error)
 	disk       func(disk) disk                 // the journal decision's view
 	begin      func(begin func() error) error  // around BEGIN IMMEDIATE
@@ -78,6 +79,9 @@ func (s *seams) fill() {
 	}
 	if s.full == nil {
 		s.full = diskFull
+	}
+	if s.readOnly == nil {
+		s.readOnly = diskReadOnly
 	}
 	if s.fileSize == nil {
 		s.fileSize = func(size func() (int64, error)) (int64, error) { return size() }

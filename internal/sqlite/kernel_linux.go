@@ -67,6 +67,12 @@ func diskFull(dir string) bool {
 	return st.Bavail*uint64(st.Bsize) < spaceLeft || (st.Files > 0 && st.Ffree == 0)
 }
 
+// diskReadOnly reports whether the file system of a directory takes no writes at all.
+func diskReadOnly(dir string) bool {
+	var st unix.Statfs_t
+	return unix.Statfs(dir, &st) == nil && st.Flags&unix.ST_RDONLY != 0
+}
+
 // birthOf gives when a file was made, and asks for nothing else, like statInode.
 func birthOf(path string) (time.Time, bool) {
 	var st unix.Statx_t

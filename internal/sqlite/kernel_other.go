@@ -22,6 +22,8 @@ func (c *Conn) unlockShm() error { return nil }
 
 func (e *fault) paper() error { return e }
 
+func diskReadOnly(string) bool { return false }
+
 func diskFull(string) bool { return false }
 
 func birthOf(string) (time.Time, bool) { return time.Time{}, false }
