@@ -68,7 +68,8 @@ func Losses() []Episode {
 		loss("wal_unlinked", "-wal unlinked", wal, sqlite.ReasonLost, unlink("-wal")),
 		loss("shm_unlinked", "-shm unlinked", wal, sqlite.ReasonLost, unlink("-shm")),
 		loss("wal_replaced", "-wal replaced", wal, sqlite.ReasonLost, supplant("-wal")),
-		loss("store_replaced", "an older copy put in its place", nil, sqlite.ReasonReplaced, putBack),
+		loss("store_replaced", "an older copy put in its place", nil, sqlite.ReasonReplaced, putBack("-wal", "-shm")),
+		loss("main_replaced", "an older copy put in its place, its -wal left", wal, sqlite.ReasonReplaced, putBack()),
 		{Name: "shm_truncated", Modes: wal, Cast: healers(), Faults: []Fault{cutIndex()}},
 	}
 }

@@ -59,22 +59,28 @@ func supplant(suffix string) func(context.Context, *Stage) error {
 	}
 }
 
-// putBack puts an older copy of the store in its place, as somebody does who restores a backup under a running daemon.
-func putBack(ctx context.Context, s *Stage) error {
-	if err := s.alone(ctx, Part{Role: "snapshot"}); err != nil {
-		return err
-	}
-	for _, p := range s.cast { // what comes now is in the older copy no more
-		if err := p.awaitMore(ctx, "acked", 4); err != nil {
+// putBack puts an older copy of the store in its place, as somebody does who restores a backup under a running daemon:
+// with the files beside it removed, or left as they are.
+func putBack(remove ...string) func(context.Context, *Stage) error {
+	return func(ctx context.Context, s *Stage) error {
+		if err := s.alone(ctx, Part{Role: "snapshot"}); err != nil {
 			return err
 		}
-	}
-	for _, suffix := range []string{"-wal", "-shm"} {
-		if err := os.Remove(s.Path(suffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		for _, p := range s.cast { // what comes now is in the older copy no more
+			if err := p.awaitMore(ctx, "acked", 4); err != nil {
+				return err
+			}
+		}
+		if err := os.Rename(s.Path(".older"), s.Path("")); err != nil {
 			return err
 		}
+		for _, suffix := range remove {
+			if err := os.Remove(s.Path(suffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+		return nil
 	}
-	return os.Rename(s.Path(".older"), s.Path(""))
 }
 
 // alone runs a part that ends by itself.
