@@ -49,7 +49,9 @@ func TestATurnWhoseStoreIsLostKeepsWhatWasSaid(t *testing.T) {
 			"user assistant+1/spooled tool/repair assistant/closing user assistant"},
 		"P3 result": {func(m sessiondb.NewMessage) bool { return m.Role == roleTool }, false,
 			"user assistant+1 tool/spooled assistant/closing user assistant"},
-		"P5 answer": {func(m sessiondb.NewMessage) bool { return m.Role == roleAssistant && len(m.ToolCalls) == 0 && m.Kind == "" }, false,
+		"P5 answer": {func(m sessiondb.NewMessage) bool {
+			return m.Role == roleAssistant && len(m.ToolCalls) == 0 && m.Kind == ""
+		}, false,
 			"user assistant+1 tool assistant/spooled user assistant"},
 	}
 	for name, c := range cases {

@@ -65,23 +65,36 @@ func (s *Store) ReadOnly() bool { return s.readOnly != nil }
 // Health looks at the flags of the store and at what lies beside its file. It reads no row, and works for a store that
 // cannot be read any more.
 func (s *Store) Health() Health {
-	h := Beside(s.file.Path())
-	switch err := s.Writable(); {
-	case err == nil:
-	case s.ReadOnly():
-		h.State, h.Reason, h.Detail, h.Remedy = StateReadOnly, "newer schema", sentenceOf(err), remedyOf(err)
-	default:
+	h := beside(s.file.Path(), s.spool)
+	h.State = s.State()
+	switch h.State {
+	case StateReadOnly:
+		h.Reason, h.Detail, h.Remedy = "newer schema", sentenceOf(s.readOnly), remedyOf(s.readOnly)
+	case StateQuarantined:
 		cause := s.file.Quarantine()
-		h.State, h.Reason, h.Detail, h.Remedy = StateQuarantined, string(sqlite.ClassOf(cause)), sentenceOf(cause), remedyOf(cause)
+		h.Reason, h.Detail, h.Remedy = string(sqlite.ClassOf(cause)), sentenceOf(cause), remedyOf(cause)
 	}
 	return h
 }
 
+// State reads flags and costs nothing.
+func (s *Store) State() State {
+	switch {
+	case s.ReadOnly():
+		return StateReadOnly
+	case s.file.Quarantine() != nil:
+		return StateQuarantined
+	}
+	return StateOK
+}
+
 // Beside says what lies beside a database: its spool and its captures. For who cannot open the store.
-func Beside(path string) Health {
+func Beside(path string) Health { return beside(path, SpoolOf(path)) }
+
+func beside(path string, spool *Spool) Health {
 	h := Health{Path: path, State: StateOK}
 	var err error
-	if h.Spool, err = SpoolOf(path).State(); err != nil {
+	if h.Spool, err = spool.State(); err != nil {
 		h.Detail = "the spool cannot be read: " + err.Error()
 	}
 	captures, err := sqlite.Captures(path)

@@ -46,7 +46,7 @@ func (s *Store) Replay(ctx context.Context, kept bool) (Replayed, error) {
 	if err := s.Writable(); err != nil {
 		return out, err
 	}
-	files, err := s.spool.files()
+	files, err := s.spool.list()
 	if err != nil || len(files) == 0 {
 		return out, err
 	}
@@ -65,7 +65,7 @@ func (s *Store) Replay(ctx context.Context, kept bool) (Replayed, error) {
 	if _, err := s.spool.seal(ctx, spoolOpen); err != nil {
 		return out, err
 	}
-	if files, err = s.spool.files(); err != nil {
+	if files, err = s.spool.list(); err != nil {
 		return out, err
 	}
 	r := &replay{s: s, out: &out, held: map[string]bool{}, cached: map[string]bool{}}
@@ -338,7 +338,7 @@ func (r *replay) keep(ctx context.Context, one *spooled, reason string) error {
 }
 
 func (r *replay) readKept() error {
-	files, err := r.s.spool.files()
+	files, err := r.s.spool.list()
 	if err != nil {
 		return err
 	}

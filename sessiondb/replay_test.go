@@ -174,7 +174,7 @@ func TestAReplayThatIsKilledIsBegunAgain(t *testing.T) {
 	made, err := s.CreateSession(t.Context(), NewSession{ID: "s"})
 	must(t, err)
 	const batches = 1500
-	s.spool.sync = func(*os.File) error { return nil } // only the replay is at stake
+	s.spool.flush = func(*os.File) error { return nil } // only the replay is at stake
 	for i := range batches {
 		must(t, s.spool.put(t.Context(), &spooled{At: time.Now(), Session: spooledSession{ID: made.ID}, Rows: []spooledRow{
 			{UID: fmt.Sprintf("u%05da", i), Role: "user", Content: fmt.Sprintf("%05d asked", i), CreatedAt: time.Now()},

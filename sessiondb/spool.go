@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -41,12 +42,16 @@ const (
 type Spool struct {
 	dir   string
 	limit int64
-	sync  func(*os.File) error // a seam: where a disk fails
+	flush func(*os.File) error // a seam: where a disk fails
+
+	mu    sync.Mutex // guards what State counted last
+	files string     // of which files
+	state SpoolState
 }
 
 // SpoolOf is the spool beside the database at path (resolved). Nothing is opened.
 func SpoolOf(path string) *Spool {
-	return &Spool{dir: path + ".spool", limit: DefaultSpoolBytes, sync: (*os.File).Sync}
+	return &Spool{dir: path + ".spool", limit: DefaultSpoolBytes, flush: (*os.File).Sync}
 }
 
 // Dir is where the spool lies.
@@ -93,7 +98,7 @@ func (sp *Spool) make() error {
 
 // room refuses a line that would take the spool beyond its bound.
 func (sp *Spool) room(more int64) error {
-	files, err := sp.files()
+	files, err := sp.list()
 	if err != nil {
 		return err
 	}
@@ -136,7 +141,7 @@ func (sp *Spool) write(path string, line []byte) (err error) {
 	if mutation.On("spool-unsynced") {
 		return nil
 	}
-	if err := sp.sync(file); err != nil {
+	if err := sp.flush(file); err != nil {
 		return err
 	}
 	if end == 0 {
@@ -170,9 +175,9 @@ type spoolFile struct {
 	at    time.Time
 }
 
-// files are those with rows, kept ones first, then sealed ones in their order, then the open one. A spool that is not
+// list gives those with rows, kept ones first, then sealed ones in their order, then the open one. A spool that is not
 // there has none.
-func (sp *Spool) files() ([]spoolFile, error) {
+func (sp *Spool) list() ([]spoolFile, error) {
 	entries, err := os.ReadDir(sp.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -207,7 +212,7 @@ func (sp *Spool) seal(ctx context.Context, name string) (bool, error) {
 		return false, err
 	}
 	defer unlock()
-	files, err := sp.files()
+	files, err := sp.list()
 	if err != nil {
 		return false, err
 	}
@@ -280,13 +285,26 @@ type SpoolState struct {
 	Since *time.Time `json:"since,omitempty"`
 }
 
-// State counts what is in the spool, by reading it.
+// State counts what is in the spool, by reading it where it is not as it was at the last look.
 func (sp *Spool) State() (SpoolState, error) {
-	out := SpoolState{Path: sp.dir}
-	files, err := sp.files()
+	files, err := sp.list()
 	if err != nil {
-		return out, fmt.Errorf("look into spool: %w", err)
+		return SpoolState{Path: sp.dir}, fmt.Errorf("look into spool: %w", err)
 	}
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	if seen := fmt.Sprint(files); seen != sp.files || sp.state.Path == "" {
+		out, err := sp.count(files)
+		if err != nil {
+			return out, err
+		}
+		sp.files, sp.state = seen, out
+	}
+	return sp.state, nil
+}
+
+func (sp *Spool) count(files []spoolFile) (SpoolState, error) {
+	out := SpoolState{Path: sp.dir}
 	for _, f := range files {
 		out.Bytes += f.bytes
 		err := sp.each(f.name, func(r *spooled) error {

@@ -118,7 +118,7 @@ func TestASpooledRowIsSyncedBeforeAnybodyIsTold(t *testing.T) {
 	s, _ := testStore(t)
 	l := conversation(t, s)
 	must(t, os.Remove(s.file.Path()+"-wal"))
-	s.spool.sync = func(*os.File) error { return syscall.EIO }
+	s.spool.flush = func(*os.File) error { return syscall.EIO }
 	_, err := s.Append(t.Context(), l, []NewMessage{{Role: "user", Content: "a"}})
 	if err == nil || errors.Is(err, ErrSpooled) {
 		t.Fatalf("a row that may be gone after a power cut was said to be kept: %v", err)
@@ -128,7 +128,7 @@ func TestASpooledRowIsSyncedBeforeAnybodyIsTold(t *testing.T) {
 	}
 	equal(t, "rows", spoolCount(t, s).Rows, 0)
 	synced := int64(0)
-	s.spool.sync = func(f *os.File) error {
+	s.spool.flush = func(f *os.File) error {
 		info, err := f.Stat()
 		synced = info.Size()
 		return err

@@ -39,6 +39,12 @@ type Sessions interface {
 	Search(ctx context.Context, query sessiondb.Query) ([]sessiondb.Hit, error)
 }
 
+// Store says how the store of the conversations is: sessiondb.Store. State is asked as often as a supervisor likes.
+type Store interface {
+	State() sessiondb.State
+	Health() sessiondb.Health
+}
+
 // Boards is the directory of boards. Create makes the board and its file. Acquire lends a board's open file; release gives it back.
 type Boards interface {
 	Boards() ([]kanban.Info, error)
@@ -75,6 +81,7 @@ type Check struct {
 type Options struct {
 	Chat     Chat
 	Sessions Sessions
+	Store    Store // nil: health says nothing of it
 	Boards   Boards
 	Dispatch Dispatch
 

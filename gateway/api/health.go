@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
+
+	"gatewayd/sessiondb"
 )
 
 // health answers without key, lock or file, as often as a supervisor likes. A daemon that is stopping says so with 503, so that
@@ -15,7 +17,19 @@ func (s *server) health(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusServiceUnavailable, map[string]any{"status": "draining", "service": modelName})
 		return
 	}
+	if state := s.storeState(); state != sessiondb.StateOK {
+		// 200: a restart mends nothing that the daemon does not mend by itself, and what can be read is still served.
+		writeJSON(w, http.StatusOK, map[string]any{"status": "degraded", "service": modelName, "store": state})
+		return
+	}
 	writeJSON(w, http.StatusOK, map[string]any{"status": "ok", "service": modelName})
+}
+
+func (s *server) storeState() sessiondb.State {
+	if s.Store == nil {
+		return sessiondb.StateOK
+	}
+	return s.Store.State()
 }
 
 // healthDetailed says how each part is. It is 200 also when something is wrong; the status field tells. The pid lets whoever
@@ -25,8 +39,16 @@ func (s *server) healthDetailed(r *http.Request) (answer, error) {
 	if s.Checks != nil {
 		checks = append(checks, s.Checks(r.Context())...)
 	}
+	var store *sessiondb.Health
+	if s.Store != nil {
+		health := s.Store.Health()
+		store = &health
+	}
 	conversations := s.Chat.Status()
 	status := "ok"
+	if s.storeState() != sessiondb.StateOK {
+		status = "degraded"
+	}
 	for _, check := range checks {
 		if check.Status == "degraded" || check.Status == "failed" {
 			status = "degraded"
@@ -38,7 +60,7 @@ func (s *server) healthDetailed(r *http.Request) (answer, error) {
 	return ok(map[string]any{
 		"status": status, "service": modelName, "pid": s.PID, "version": s.Version, "started_at": s.Started.UTC(),
 		"uptime_seconds": int64(time.Since(s.Started).Seconds()), "checks": checks,
-		"conversations": conversations.Conversations, "turns_running": len(conversations.Running), "turns_waiting": conversations.Queued,
+		"store": store, "conversations": conversations.Conversations, "turns_running": len(conversations.Running), "turns_waiting": conversations.Queued,
 	})
 }
 
