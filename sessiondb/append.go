@@ -60,6 +60,12 @@ func hasUID(c *sqlite.Conn, uid string) (bool, error) {
 
 // prepare gives each row its uid and a sane, growing time, before the transaction, so that a second run writes the same.
 func (s *Store) prepare(session string, rows []NewMessage) ([]NewMessage, error) {
+	return prepareRows(rows, func(given int64) {
+		s.once.warn("absurd message time replaced by now", session, "session", session, "given", given)
+	})
+}
+
+func prepareRows(rows []NewMessage, absurd func(given int64)) ([]NewMessage, error) {
 	now := time.Now()
 	batch := make([]NewMessage, len(rows))
 	last := int64(0)
@@ -72,7 +78,7 @@ func (s *Store) prepare(session string, rows []NewMessage) ([]NewMessage, error)
 		}
 		at := stampOr(m.CreatedAt, now.UnixMicro())
 		if !m.CreatedAt.IsZero() && at != m.CreatedAt.UnixMicro() {
-			s.once.warn("absurd message time replaced by now", session, "session", session, "given", m.CreatedAt.UnixMicro())
+			absurd(m.CreatedAt.UnixMicro())
 		}
 		last = min(max(at, last+1), maxStamp)
 		m.CreatedAt = time.UnixMicro(last).UTC()

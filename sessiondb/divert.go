@@ -3,11 +3,9 @@ package sessiondb
 import (
 	"context"
 	"errors"
-	"os"
 	"sync"
 	"time"
 
-	"gatewayd/internal/mutation"
 	"gatewayd/internal/sqlite"
 )
 
@@ -37,40 +35,21 @@ func (s *Store) diverts(err error) bool {
 // divert keeps a batch that the quarantined store did not take, and gives the error that says so. A batch whose commit
 // has an unknown fate is kept too: it comes back by its uids, once.
 func (s *Store) divert(ctx context.Context, l Lease, batch []NewMessage, cause error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), spoolPatience)
-	defer cancel()
-	session, opened := s.whatIsKnown(ctx, l.Session)
-	err := s.spool.put(ctx, &spooled{
-		At: time.Now().UTC(), PID: os.Getpid(), Cause: sentenceOf(cause), Session: session, Opened: opened, Token: l.Token, Rows: spoolRows(batch),
-	})
-	if err != nil {
+	session, opened := s.whatIsKnown(l.Session)
+	err := s.spool.keep(ctx, l, &spooled{Session: session, Opened: opened, Rows: spoolRows(batch)}, cause)
+	if err != nil && !errors.Is(err, ErrSpooled) {
 		s.log.Error("rows could neither be stored nor spooled", "session", l.Session, "rows", len(batch), "path", s.spool.Dir(), "error", err)
-		return errNotSpooled(l.Session, cause, err)
-	}
-	if mutation.On("spool-acknowledges") {
-		return nil
+		return err
 	}
 	s.log.Error("rows spooled, the store does not take them", "session", l.Session, "rows", len(batch), "path", s.spool.Dir(), "error", cause)
-	return errSpooled(l.Session, s.spool, cause)
-}
-
-// divertRelease keeps the end of a lease: without it the next turn of the session would wait for the lease to run out,
-// because the process that holds it is alive.
-func (s *Store) divertRelease(ctx context.Context, l Lease, cause error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), spoolPatience)
-	defer cancel()
-	err := s.spool.put(ctx, &spooled{
-		At: time.Now().UTC(), PID: os.Getpid(), Cause: sentenceOf(cause), Session: spooledSession{ID: l.Session}, Token: l.Token, Release: true,
-	})
-	if err != nil {
-		return errors.Join(cause, err)
-	}
-	return nil
+	return err
 }
 
 // whatIsKnown is what a session needs to be made anew: as the damaged store still tells it, or as this process saw it
 // last.
-func (s *Store) whatIsKnown(ctx context.Context, id string) (spooledSession, time.Time) {
+func (s *Store) whatIsKnown(id string) (spooledSession, time.Time) {
+	ctx, cancel := context.WithTimeout(context.Background(), spoolPatience)
+	defer cancel()
 	if n, opened, ok := s.seen.get(id); ok {
 		return spooledSession(n), opened
 	}

@@ -57,12 +57,13 @@ func renew(tx *sqlite.Tx, l Lease) error {
 }
 
 // Release gives the lease back. Releasing one that is lost already is no error, and neither is one whose file is in
-// quarantine: its end lies in the spool then, with the rows that it held the lease for.
+// quarantine: its end lies in the spool then, with the rows that it held the lease for. Without that the next turn of the
+// session would wait for the lease to run out, because the process that holds it is alive.
 func (s *Store) Release(ctx context.Context, l Lease) error {
 	defer s.turns.tell()
 	err := s.release(ctx, l)
 	if err != nil && s.diverts(err) {
-		return s.divertRelease(ctx, l, err)
+		return s.spool.Release(ctx, l, err)
 	}
 	return err
 }

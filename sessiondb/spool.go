@@ -85,6 +85,36 @@ func (sp *Spool) put(ctx context.Context, r *spooled) error {
 	return sp.write(sp.file(spoolOpen), line)
 }
 
+// Append keeps rows for a store that is not even open: its generation was lost and the next one cannot be opened yet. The
+// error is ErrSpooled, as from Store.Append, or says that they are kept nowhere.
+func (sp *Spool) Append(ctx context.Context, l Lease, rows []NewMessage, cause error) error {
+	batch, err := prepareRows(rows, func(int64) {})
+	if err != nil {
+		return err
+	}
+	return sp.keep(ctx, l, &spooled{Session: spooledSession{ID: l.Session}, Rows: spoolRows(batch)}, cause)
+}
+
+// Release keeps the end of a lease for a store that is not open.
+func (sp *Spool) Release(ctx context.Context, l Lease, cause error) error {
+	return sp.keep(ctx, l, &spooled{Session: spooledSession{ID: l.Session}, Release: true}, cause)
+}
+
+// keep puts a record and gives the error that says so; a release that is kept is no error.
+func (sp *Spool) keep(ctx context.Context, l Lease, r *spooled, cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), spoolPatience)
+	defer cancel()
+	r.At, r.PID, r.Cause, r.Token = time.Now().UTC(), os.Getpid(), sentenceOf(cause), l.Token
+	err := sp.put(ctx, r)
+	switch {
+	case err != nil:
+		return errNotSpooled(l.Session, cause, err)
+	case r.Release || mutation.On("spool-acknowledges"):
+		return nil
+	}
+	return errSpooled(l.Session, sp, cause)
+}
+
 func (sp *Spool) make() error {
 	err := os.Mkdir(sp.dir, 0o700)
 	if errors.Is(err, fs.ErrExist) {
@@ -274,66 +304,4 @@ func syncDir(path string) error {
 	}
 	defer dir.Close()
 	return dir.Sync()
-}
-
-// SpoolState says what lies in a spool.
-type SpoolState struct {
-	Path  string     `json:"path"`
-	Rows  int        `json:"rows"`  // that wait for the store
-	Kept  int        `json:"kept"`  // lines that could not be replayed, with their reason
-	Bytes int64      `json:"bytes"` // of all files
-	Since *time.Time `json:"since,omitempty"`
-}
-
-// State counts what is in the spool, by reading it where it is not as it was at the last look.
-func (sp *Spool) State() (SpoolState, error) {
-	files, err := sp.list()
-	if err != nil {
-		return SpoolState{Path: sp.dir}, fmt.Errorf("look into spool: %w", err)
-	}
-	sp.mu.Lock()
-	defer sp.mu.Unlock()
-	if seen := fmt.Sprint(files); seen != sp.files || sp.state.Path == "" {
-		out, err := sp.count(files)
-		if err != nil {
-			return out, err
-		}
-		sp.files, sp.state = seen, out
-	}
-	return sp.state, nil
-}
-
-func (sp *Spool) count(files []spoolFile) (SpoolState, error) {
-	out := SpoolState{Path: sp.dir}
-	for _, f := range files {
-		out.Bytes += f.bytes
-		err := sp.each(f.name, func(r *spooled) error {
-			switch {
-			case f.name == spoolKept:
-				out.Kept++
-				return nil
-			case len(r.Raw) > 0:
-				out.Rows++
-			default:
-				out.Rows += len(r.Rows)
-			}
-			if at := r.At; !at.IsZero() && (out.Since == nil || at.Before(*out.Since)) {
-				out.Since = &at
-			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return out, err
-		}
-	}
-	return out, nil
-}
-
-func (sp *Spool) each(name string, do func(*spooled) error) error {
-	file, err := os.Open(sp.file(name))
-	if err != nil {
-		return fmt.Errorf("read spool: %w", err)
-	}
-	defer file.Close()
-	return eachSpooled(file, do)
 }

@@ -93,6 +93,7 @@ func (c *cli) examine(ctx context.Context) []check {
 	checks = append(checks, checkHome(loaded.Config), checkDaemon(loaded.Config), checkSpace(loaded.Config), checkKey(loaded.Config), checkModel(ctx, loaded))
 	checks = append(checks, checkLanes(loaded)...)
 	checks = append(checks, checkFile(ctx, "state.db", storePath(loaded.Config), "sessions", "prompt_hash"))
+	checks = append(checks, checkBeside(loaded.Config)...)
 	return append(checks, checkBoards(ctx, loaded.Config)...)
 }
 

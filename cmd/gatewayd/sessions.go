@@ -14,7 +14,7 @@ import (
 
 func (c *cli) sessionsVerb() *cobra.Command {
 	cmd := &cobra.Command{Use: "sessions", Short: "List, show, search and change conversations", Args: verbs, RunE: help}
-	cmd.AddCommand(c.sessionsListVerb(), c.sessionsShowVerb(), c.sessionsSearchVerb())
+	cmd.AddCommand(c.sessionsListVerb(), c.sessionsShowVerb(), c.sessionsSearchVerb(), c.sessionsSalvageVerb())
 	cmd.AddCommand(c.sessionChanges()...)
 	return cmd
 }

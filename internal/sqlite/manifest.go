@@ -133,6 +133,12 @@ func Captures(path string) ([]Capture, error) {
 	return found, nil
 }
 
+// FindCapture is ReadCapture for who lets ReplayCapture say what is wrong.
+func FindCapture(dir string) Capture {
+	c, _ := ReadCapture(dir)
+	return c
+}
+
 // ReadCapture reads the manifest of one capture.
 func ReadCapture(dir string) (Capture, error) {
 	c := Capture{Dir: dir}
