@@ -68,12 +68,8 @@ func isLost(h Holder) bool { return h.Lost }
 // holdersIn judges a scan by what the paths name now.
 func holdersIn(scan procfs.Scan, path string) []Holder {
 	j := judge{path: path, here: [3]inode{nodeAt(path), nodeAt(path + "-wal"), nodeAt(path + "-shm")}}
-	byPID := map[int][]procfs.FD{}
-	for _, fd := range scan.Files {
-		byPID[fd.PID] = append(byPID[fd.PID], fd)
-	}
 	var found []Holder
-	for pid, fds := range byPID {
+	for pid, fds := range j.concerned(scan.Files) {
 		if h, holds := j.process(pid, fds); holds {
 			found = append(found, h)
 		}
@@ -112,6 +108,29 @@ type judge struct {
 	here [3]inode
 }
 
+// concerned gives the descriptors of each process that has one with something of the database, by name or by inode.
+// It is one cheap pass over all that are open on the machine, for an open of each of a hundred boards.
+func (j judge) concerned(all []procfs.FD) map[int][]procfs.FD {
+	var byPID map[int][]procfs.FD
+	for _, fd := range all {
+		if strings.HasPrefix(fd.Target, j.path) || j.at(fd, 0) || j.at(fd, 1) || j.at(fd, 2) {
+			if byPID == nil {
+				byPID = map[int][]procfs.FD{}
+			}
+			byPID[fd.PID] = nil
+		}
+	}
+	if byPID == nil {
+		return nil
+	}
+	for _, fd := range all {
+		if fds, in := byPID[fd.PID]; in {
+			byPID[fd.PID] = append(fds, fd)
+		}
+	}
+	return byPID
+}
+
 // process looks at the descriptors of one process. A name with the mark of a deleted file proves nothing and
 // neither does a count of links: only a descriptor whose inode is not the one at its name is of a lost generation.
 // A sidecar that was renamed is known by the name it kept a part of, in a process that holds the database too: a
@@ -144,7 +163,7 @@ func (j judge) process(pid int, fds []procfs.FD) (h Holder, holds bool) {
 }
 
 func (j judge) at(fd procfs.FD, part int) bool {
-	return fd.Err == nil && j.here[part] != inode{} && j.here[part].is(fd.Dev, fd.Ino)
+	return fd.Ino == j.here[part].ino && fd.Ino != 0 && fd.Err == nil && j.here[part].is(fd.Dev, fd.Ino)
 }
 
 func (j judge) sidecar(fd procfs.FD, names []string, match func(target, name string) bool) bool {

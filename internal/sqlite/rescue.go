@@ -18,6 +18,7 @@ type rescue struct {
 	mu    sync.Mutex
 	tried bool       // at the halt; Close and Capture try again
 	made  *Capture   // the newest
+	said  string     // the trouble that was logged last
 	kept  []*os.File // descriptors of a connection that had to be given up, for the capture to find
 }
 
@@ -89,9 +90,13 @@ func (f *File) save(c *Conn, trigger string) error {
 	if why, _ := f.why(); why == ReasonReplaced {
 		text = "database was replaced while it was open"
 	}
+	if err != nil && err.Error() == f.rescue.said {
+		return err
+	}
 	others, _ := Holders(f.path)
 	log := f.log.With("path", f.path, "pid", pidsOf(others))
 	if err != nil {
+		f.rescue.said = err.Error()
 		log.Error(text+"; what it holds is not captured yet", "error", err)
 		return err
 	}
