@@ -201,8 +201,8 @@ func TestImportDegradesCellByCell(t *testing.T) {
 		`INSERT INTO messages(session_id, role, content, timestamp) VALUES('nobody', 'user', 'orphan', 1.7e9)`)
 	s, _ := testStore(t)
 	got := bring(t, s, path)
-	equal(t, "moved", moved(got), "2 sessions, 1 new, 10 added, 0 present, 2 skipped")
-	equal(t, "reasons", got.Sessions[0].Reason+", "+got.Sessions[1].Reason, `the role "narrator" is none of a conversation, they belong to no session of the file`)
+	equal(t, "moved", moved(got), "1 sessions, 1 new, 10 added, 0 present, 2 skipped")
+	equal(t, "reasons", fmt.Sprint(got.Sessions[0].Reason, ", ", got.Orphans), `the role "narrator" is none of a conversation, 1`)
 	for _, column := range []string{"started_at", "last_activity_at", "rewind_count", "timestamp", "content", "tool_calls", "compacted"} {
 		if !strings.Contains(strings.Join(got.Notes, "\n"), column+":") {
 			t.Errorf("nothing is said of %s: %q", column, got.Notes)

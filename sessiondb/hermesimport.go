@@ -60,11 +60,7 @@ func (h *hermesImport) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if orphans > 0 {
-		var o Outcome
-		o.skip(orphans, "they belong to no session of the file")
-		h.out.add(o)
-	}
+	h.out.Orphans, h.out.Skipped = orphans, h.out.Skipped+orphans
 	return nil
 }
 

@@ -34,8 +34,9 @@ type Moved struct {
 	Added    int64     `json:"added"`
 	Present  int64     `json:"present"`
 	Skipped  int64     `json:"skipped"`
-	Notes    []string  `json:"notes,omitempty"` // what changed on the way: a time that was none, a detached parent
-	More     int64     `json:"more,omitempty"`  // notes beyond the first 200
+	Orphans  int64     `json:"orphans,omitempty"` // of the skipped: rows of sessions that the source does not hold
+	Notes    []string  `json:"notes,omitempty"`   // what changed on the way: a time that was none, a detached parent
+	More     int64     `json:"more,omitempty"`    // notes beyond the first 200
 }
 
 const maxNotes = 200

@@ -82,7 +82,7 @@ func (c *cli) root() *cobra.Command {
 	root.PersistentFlags().StringVar(&c.addr, "addr", "", "HOST:PORT of the API (default 127.0.0.1:8642)")
 	root.Flags().BoolVar(&c.foreground, "foreground", false, "run in this terminal, with a banner and readable logs")
 	root.AddCommand(c.initVerb(), c.demoVerb(), c.statusVerb(), c.kanbanVerb(), c.whyVerb(), c.chatVerb(),
-		c.sessionsVerb(), c.configVerb(), c.backupVerb(), c.restoreVerb(), c.repairVerb(), c.databaseVerb(), c.doctorVerb(),
+		c.sessionsVerb(), c.importVerb(), c.configVerb(), c.backupVerb(), c.restoreVerb(), c.repairVerb(), c.databaseVerb(), c.doctorVerb(),
 		c.selftestVerb(), c.versionVerb(), c.agentWorkerVerb())
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(helpVerb(root))

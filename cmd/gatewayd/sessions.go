@@ -13,9 +13,10 @@ import (
 )
 
 func (c *cli) sessionsVerb() *cobra.Command {
-	cmd := &cobra.Command{Use: "sessions", Short: "List, show, search and change conversations", Args: verbs, RunE: help}
+	cmd := &cobra.Command{Use: "sessions", Short: "List, show, search, change, move and audit conversations", Args: verbs, RunE: help}
 	cmd.AddCommand(c.sessionsListVerb(), c.sessionsShowVerb(), c.sessionsSearchVerb(), c.sessionsSalvageVerb())
 	cmd.AddCommand(c.sessionChanges()...)
+	cmd.AddCommand(c.sessionMoves()...)
 	return cmd
 }
 
