@@ -27,7 +27,7 @@ func TestOneProcessRebuildsAndAKilledOneIsSucceeded(t *testing.T) {
 	l := conversation(t, s)
 	var rows []NewMessage
 	for i := range 3 * chunkRows {
-		rows = append(rows, NewMessage{Role: "user", Content: fmt.Sprint("word number ", i)})
+		rows = append(rows, NewMessage{Role: "user", Content: fmt.Sprintf("word number %04d", i)})
 	}
 	if _, err := s.Append(t.Context(), l, rows); err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func TestOneProcessRebuildsAndAKilledOneIsSucceeded(t *testing.T) {
 		}
 	}
 	equal(t, "hits", len(search(t, s, Query{Text: "number", Limit: 200})), 200)
-	equal(t, "hits of the oldest", len(search(t, s, Query{Text: `"number 3"`})), 1)
+	equal(t, "hits of the oldest", len(search(t, s, Query{Text: `"number 0003"`})), 1)
 	states, err := s.IndexStates(t.Context())
 	if err != nil || states[words].By == "" || states[words].Mark == 0 {
 		t.Fatalf("while it is rebuilt: %+v, %v", states, err)

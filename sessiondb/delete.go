@@ -13,12 +13,17 @@ import (
 	"gatewayd/internal/sqlite"
 )
 
-// Bounds of a deletion. A list of ids goes to SQLite as one argument, in chunks that keep the list small. So many
-// messages are deleted in one transaction, some tens of milliseconds; above it rows go in steps, and writers in between.
+// Bounds of a deletion. A list of ids goes to SQLite as one argument, in chunks that keep the list small. What is dear is
+// to take a text out of the indexes, a third of a millisecond for a kilobyte: with more than deleteMost messages or
+// deleteBytes of text, rows go in steps of about deleteTime, and writers in between.
 const (
 	deleteChunk = 900
 	deleteMost  = 2000
-	deleteStep  = 300
+	deleteBytes = 256 << 10
+	deleteTime  = 5 * time.Millisecond
+
+	firstDeletes = 8 // rows in the first step, before one was measured
+	mostDeletes  = 300
 )
 
 // EndDeleted ends a session whose rows are being deleted in steps. It is hidden and nothing reopens it; a process killed
@@ -35,7 +40,7 @@ type Deleted struct {
 // routes, and system prompts that nobody else has. Sessions that came from them stay and lose their parent.
 //
 // Nothing is removed unless all can be: ErrSessionMissing, or ErrLeaseHeld where a living process has a turn or a
-// compaction. Up to 2,000 messages go in one transaction. With more, the sessions are ended and hidden in one transaction,
+// compaction. Up to 2,000 messages and 256 KB of text go in one transaction. With more, the sessions are ended and hidden in one transaction,
 // and their rows go in steps with rests between; an error then means that the rest is still there, hidden.
 func (s *Store) Delete(ctx context.Context, ids ...string) (Deleted, error) {
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
@@ -67,21 +72,25 @@ func (s *Store) maintain(ctx context.Context, label string, do func(*sqlite.Tx) 
 	})
 }
 
+// weigh counts messages, and their bytes without reading them, as far as it decides anything.
+const weigh = `SELECT count(*), coalesce(sum(size), 0) FROM (SELECT octet_length(content) AS size FROM messages
+ WHERE session_id IN (SELECT value FROM json_each(?1)) LIMIT ?2)`
+
 // deleteAtOnce removes everything, or where that would hold the writer for too long only says that it is to go.
 func (s *Store) deleteAtOnce(tx *sqlite.Tx, ids []string) (out Deleted, more bool, err error) {
-	rows := 0
+	rows, size := 0, 0
 	for chunk := range slices.Chunk(ids, deleteChunk) {
 		list := jsonList(chunk)
 		if err := deletable(tx, list); err != nil {
 			return Deleted{}, false, err
 		}
-		n := 0
-		if _, err := tx.Row(`SELECT count(*) FROM messages WHERE session_id IN (SELECT value FROM json_each(?))`, []any{list}, &n); err != nil {
+		n, bytes := 0, 0
+		if _, err := tx.Row(weigh, []any{list, deleteMost + 1}, &n, &bytes); err != nil {
 			return Deleted{}, false, err
 		}
-		rows += n
+		rows, size = rows+n, size+bytes
 	}
-	if rows > deleteMost {
+	if rows > deleteMost || size > deleteBytes {
 		return Deleted{}, true, condemn(tx, ids)
 	}
 	for {
@@ -99,11 +108,13 @@ func (s *Store) deleteAtOnce(tx *sqlite.Tx, ids []string) (out Deleted, more boo
 
 // deleteInSteps removes the rows of condemned sessions, and then these.
 func (s *Store) deleteInSteps(ctx context.Context, ids []string) (out Deleted, err error) {
-	for {
-		began, n := time.Now(), 0
+	for rows := firstDeletes; ; {
+		var n int
+		var took time.Duration
 		err := s.maintain(ctx, "delete messages", func(tx *sqlite.Tx) (err error) {
-			n, err = deleteMessages(tx, ids, deleteStep)
-			if err == nil && n == 0 {
+			began := time.Now()
+			n, err = deleteMessages(tx, ids, rows)
+			if took = time.Since(began); err == nil && n == 0 {
 				err = dropSessions(tx, ids)
 			}
 			return err
@@ -115,10 +126,21 @@ func (s *Store) deleteInSteps(ctx context.Context, ids []string) (out Deleted, e
 			out.Sessions = len(ids)
 			return out, nil
 		}
-		if err := rest(ctx, time.Since(began)); err != nil {
+		rows = min(max(int(int64(n)*int64(deleteTime)/max(int64(took), 1)), 1), mostDeletes)
+		if err := s.betweenDeletes(ctx, took); err != nil {
 			return out, err
 		}
 	}
+}
+
+// betweenDeletes leaves the writer to others, and keeps the segments that deletions leave in the indexes few.
+func (s *Store) betweenDeletes(ctx context.Context, took time.Duration) error {
+	for i := range indexes {
+		if err := s.mergeDue(ctx, i); err != nil {
+			return err
+		}
+	}
+	return rest(ctx, took)
 }
 
 // deletable refuses a list with an unknown session, or one that somebody works in.
@@ -193,6 +215,9 @@ func forgetAll(tx *sqlite.Tx, list string) error {
 			continue
 		}
 		if _, err := tx.Exec(ix.forgetAllSQL(), list); err != nil {
+			return blame(i, err)
+		}
+		if _, err := tx.Exec(ix.flushSQL()); err != nil { // else the cost shows up in the COMMIT and nobody can measure it
 			return blame(i, err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -147,9 +148,9 @@ func limit(t testing.TB, s *Store, most int) {
 func TestLongSessionGoesInSteps(t *testing.T) {
 	s, _ := testStore(t)
 	long, other := conversation(t, s), conversation(t, s)
-	rows := make([]NewMessage, deleteMost+deleteStep/2)
+	rows := make([]NewMessage, 400)
 	for i := range rows {
-		rows[i] = NewMessage{Role: "user", Content: fmt.Sprint("word ", i)}
+		rows[i] = NewMessage{Role: "user", Content: fmt.Sprint(strings.Repeat("word ", 200), i)}
 	}
 	if _, err := s.Append(t.Context(), long, rows); err != nil {
 		t.Fatal(err)
