@@ -37,7 +37,11 @@ func childSteps() {
 	if err != nil || !found {
 		childFail(fmt.Errorf("no such work: %v", err))
 	}
-	say := func(what string) { fmt.Println("at", what) }
+	say := func(what string) {
+		if n > 0 {
+			fmt.Println("at", what)
+		}
+	}
 	stop := &steps.Stop{}
 	if w.calls {
 		if stop, err = steps.BeforeCall(n, say); err != nil {

@@ -101,6 +101,7 @@ func (r *repair) run(ctx context.Context) error {
 		return r.f.explain(err, "it was left as it is")
 	}
 	if trouble == nil {
+		r.removeScratch() // of a repair that was killed once it had mended the file
 		r.report.Outcome = AlreadyHealthy
 		return errors.Join(tried.clear(), ClearDamage(r.f.path))
 	}

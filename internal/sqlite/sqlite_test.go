@@ -14,7 +14,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if childMain() || puppetMain() {
+	if childMain() || puppetMain() || callsMain() {
 		return
 	}
 	flag.Set("rapid.checks", "20") // each one syncs the disk some dozens of times; the command line overrides it

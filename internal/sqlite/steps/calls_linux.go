@@ -15,7 +15,7 @@ import (
 )
 
 // BeforeCall halts the process ahead of the n-th system call after Arm that changes a file or a directory, and tells say
-// which. n 0 halts nothing. Unlike Before it sees everything: what SQLite writes inside a COMMIT, and the files that are
+// which. With n 0 it halts nothing and tells say of each. Unlike Before it sees everything: what SQLite writes inside a COMMIT, and the files that are
 // made without SQLite. Plain writes are no steps of their own (a file that is being copied is not used before it is
 // synced), nor is what happens in mapped memory.
 //
@@ -119,9 +119,11 @@ func (s *Stop) answer(listener int, n int64, say func(string)) {
 			say("error: " + errno.Error())
 			return
 		}
-		if s.armed.Load() && count.Add(1) == n {
+		if s.armed.Load() && (n == 0 || count.Add(1) == n) {
 			say(q.String())
-			select {}
+			if n > 0 {
+				select {}
+			}
 		}
 		ioctl(listener, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&reply{ID: q.ID, Flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}))
 	}
