@@ -78,7 +78,7 @@ func (w *writer) mayWrite() error {
 	if err := w.f.Quarantine(); err != nil {
 		return err
 	}
-	if err := w.ready(); err != nil {
+	if err := w.ready(); err != nil || !w.f.opts.seams.guards() {
 		return err
 	}
 	if err := w.f.checkIdentity(); err != nil {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-const benchSchema = `
+const benchSchema = `PRAGMA application_id = 1;
 CREATE TABLE sessions (id INTEGER PRIMARY KEY, count INTEGER NOT NULL DEFAULT 0) STRICT;
 CREATE TABLE messages (id INTEGER PRIMARY KEY AUTOINCREMENT, uid TEXT NOT NULL UNIQUE, session INTEGER NOT NULL, body TEXT NOT NULL) STRICT;
 CREATE INDEX messages_session ON messages (session, id);

@@ -66,6 +66,7 @@ type seams struct {
 	commit     func(commit func() error) error // around COMMIT
 	checkpoint func(sqlite3.CheckpointMode)    // before a checkpoint
 	opened     func(*Conn, role)               // after a connection was settled
+	guards     func() bool                     // off, for the figure of what they cost
 	free       func(dir string) (int64, error) // bytes left for a capture
 	captured   func(staged string) error       // before a capture gets its name
 }
@@ -97,6 +98,9 @@ func (s *seams) fill() {
 	}
 	if s.checkpoint == nil {
 		s.checkpoint = func(sqlite3.CheckpointMode) {}
+	}
+	if s.guards == nil {
+		s.guards = func() bool { return true }
 	}
 	if s.opened == nil {
 		s.opened = func(*Conn, role) {}
