@@ -16,6 +16,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if holdMain() {
+		return
+	}
 	_ = flag.Set("rapid.checks", "2000") // a try takes a fifth of a millisecond
 	goleak.VerifyTestMain(m)
 }

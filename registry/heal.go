@@ -61,12 +61,12 @@ func (r *Registry) healKeep(ctx context.Context, k *keeper, now time.Time) {
 		k.letGo()
 	}
 	if k.gen != nil && k.gen.lost() {
-		if now.Sub(k.since) > healLongest {
-			k.well()
+		if now.Sub(k.lostAt) > healLongest {
+			k.well() // the first for long: at once
 		} else {
 			k.failed(now)
 		}
-		k.healing = true
+		k.healing, k.lostAt = true, now
 		held := k.letGo()
 		go held.Release() // its close makes the capture
 	}

@@ -9,7 +9,8 @@ import (
 )
 
 // Keep is a standing reference: it holds a path's current generation open and follows it to the next one when a
-// generation is lost or replaced. It is for files that stay open for the daemon's life. It is safe for concurrent use.
+// generation is lost or replaced. It is for files that stay open for the daemon's life. What a holder of the lost one
+// was refused is not stored: it releases its reference, acquires again and writes again. It is safe for concurrent use.
 type Keep[H Handle] struct {
 	kind   *Kind[H]
 	keeper *keeper
@@ -22,7 +23,7 @@ type keeper struct {
 	slot   *slot  // the standing reference; nil without one
 	epoch  uint64
 	gen    *generation
-	since  time.Time
+	lostAt time.Time // the last loss
 	reopen func(context.Context) error
 
 	healing bool          // its generation was lost, and no new one is open yet
@@ -119,7 +120,7 @@ func (keep *Keep[H]) stand(ref Ref[H]) {
 	}
 	held := k.letGo()
 	k.slot, k.epoch = g.entry.take(g)
-	k.gen, k.real, k.since, k.healing, k.trouble = g, g.entry.path, time.Now(), false, nil
+	k.gen, k.real, k.healing, k.trouble = g, g.entry.path, false, nil
 	k.signal()
 	r.mu.Unlock()
 	held.Release()
