@@ -94,10 +94,11 @@ func TestKilledBeforeAnyCall(t *testing.T) {
 			picked := pick(calls[:len(calls)-1])
 			for _, n := range picked {
 				said, path := job.kill(t, name, base, n)
-				if !strings.HasPrefix(said[0], "at ") {
+				done := said[0] == "done <nil>" // the last calls are not in every run
+				if !done && !strings.HasPrefix(said[0], "at ") {
 					t.Fatalf("before call %d: %q", n, said)
 				}
-				job.check(t, path, false)
+				job.check(t, path, done)
 				if t.Failed() {
 					t.Fatalf("killed before call %d of %d: %s", n, len(calls)-1, said[0])
 				}
