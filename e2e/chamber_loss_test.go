@@ -16,6 +16,9 @@ func TestChamberLosses(t *testing.T) { eachAlone(t, chamber.Losses()) }
 // Backups are made beside writers, and hold everything that was acknowledged before they began.
 func TestChamberBackups(t *testing.T) { eachAlone(t, chamber.Copies()) }
 
+// A repair is refused beside a live writer, and mends offline without giving up a row.
+func TestChamberRepair(t *testing.T) { eachAlone(t, chamber.Repairs()) }
+
 // eachAlone gives each episode a store of its own, in each mode.
 func eachAlone(t *testing.T, episodes []chamber.Episode) {
 	for _, mode := range []string{chamber.WAL, chamber.Delete} {

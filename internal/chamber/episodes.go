@@ -87,6 +87,17 @@ func Copies() []Episode {
 	return []Episode{{Name: "backups", Cast: []Part{gatewayPart, plainPart, copier}, Faults: []Fault{seen("backup", "copying", 1), kill9("backup"), seen("backup", "copied", 1)}}}
 }
 
+// Repairs are refused while somebody has the store open, change nothing of a sound one, and mend a damaged one without
+// giving up a row.
+func Repairs() []Episode {
+	sound, held := answers(0, "nothing is wrong", "repair", "state"), answers(1, "is open in process", "repair", "state")
+	return []Episode{{
+		Name: "repair", Cast: []Part{gatewayPart, {Role: "gateway", Name: "second"}},
+		Faults: []Fault{sound, ruin(), held, seen("gateway", "acked", 4), held},
+		After:  []Fault{answers(0, "repaired", "repair", "state"), sound},
+	}}
+}
+
 // Full is the episode for a small file system: it is filled up under the writers, and emptied again.
 func Full() Episode {
 	with := Params{Full: true, TTL: time.Second}
@@ -106,7 +117,7 @@ func leaseHolders() []Part {
 
 // Find gives the episode of a name.
 func Find(name string) (Episode, bool) {
-	all := append(append(Shared(), Losses()...), Copies()...)
+	all := slices.Concat(Shared(), Losses(), Copies(), Repairs())
 	i := slices.IndexFunc(all, func(e Episode) bool { return e.Name == name })
 	if i < 0 {
 		return Episode{}, false

@@ -39,6 +39,7 @@ func roles() map[string]Role {
 		"prober":   proberRole,
 		"backup":   backupRole,
 		"snapshot": snapshotRole,
+		"ruin":     ruinRole,
 		"salvage":  salvageRole,
 		"audit":    auditRole,
 		"agent":    agentRole,

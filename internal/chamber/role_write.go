@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"gatewayd/internal/mutation"
 	"gatewayd/internal/sqlite"
 	"gatewayd/sessiondb"
 )
@@ -142,6 +143,9 @@ func (a *Actor) stray() error {
 		if err := file.Close(); err != nil {
 			return fmt.Errorf("stray close: %w", err)
 		}
+	}
+	if mutation.On("stray-close-cancels-locks") {
+		dropLocks(a.StorePath())
 	}
 	a.Say(Event{Event: "strayed"})
 	return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"sync"
 )
 
@@ -44,25 +45,46 @@ const shell = "sqlite3"
 
 // verb runs one verb to its end.
 func (s *Stage) verb(args []string) error {
+	code, said, err := s.runVerb(args)
+	switch {
+	case args[0] == shell && errors.Is(err, fs.ErrNotExist):
+		s.verbs.missing = true
+		return nil
+	case err == nil && (code == 0 || code == notRunning):
+		s.verbs.runs[args[0]]++
+		return nil
+	}
+	return fmt.Errorf("`%v` ended with code %d: %v %s", args, code, err, said)
+}
+
+// runVerb gives the exit code and everything that was printed.
+func (s *Stage) runVerb(args []string) (code int, said string, err error) {
 	argv := append([]string{s.Program, "--home", s.Dir}, args...)
 	if args[0] == shell {
 		argv = args
 	}
 	var out, errs lockedBuffer
 	p, err := s.Start(argv, s.Env, s.Dir, &out, &errs)
-	if args[0] == shell && errors.Is(err, fs.ErrNotExist) {
-		s.verbs.missing = true
-		return nil
-	}
 	if err != nil {
-		return err
+		return 0, "", err
 	}
 	code, signal, err := p.Wait()
-	if err == nil && signal == 0 && (code == 0 || code == notRunning) {
-		s.verbs.runs[args[0]]++
-		return nil
+	if err == nil && signal != 0 {
+		err = fmt.Errorf("killed by signal %d", signal)
 	}
-	return fmt.Errorf("`%v` ended with code %d, signal %d: %v %s%s", args, code, signal, err, errs.tail(), out.tail())
+	return code, errs.tail() + out.tail(), err
+}
+
+// answers runs a verb that must end with this code and say this. It is for what a person does, and for what must be
+// refused to him.
+func answers(code int, words string, args ...string) Fault {
+	return Fault{Name: "gatewayd " + strings.Join(args, " "), Do: func(_ context.Context, s *Stage) error {
+		got, said, err := s.runVerb(args)
+		if err != nil || got != code || !strings.Contains(said, words) {
+			return fmt.Errorf("ended with code %d instead of %d, or did not say %q: %v %s", got, code, words, err, said)
+		}
+		return nil
+	}}
 }
 
 // stop ends the loop; a verb that never ran has shown nothing.
