@@ -23,8 +23,12 @@ func newChamber(t *testing.T, mode string) *chamber.Chamber {
 
 func newChamberIn(t *testing.T, mode, dir string) *chamber.Chamber {
 	t.Helper()
+	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}
+	if name := os.Getenv("GATEWAYD_MUTATION"); name != "" && buildTags != "" {
+		env = append(env, "GATEWAYD_MUTATION="+name)
+	}
 	c, err := chamber.New(chamber.Options{
-		Dir: dir, Mode: mode, Program: programIn(t, mode), Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir},
+		Dir: dir, Mode: mode, Program: programIn(t, mode), Env: env,
 		Start: startRole, Seed: *chamberSeed, Length: time.Second, Say: t.Logf,
 		Replay: "go test ./e2e -run '" + t.Name() + "' -args -chamber-episode %s -chamber-seed %d",
 	})
@@ -84,5 +88,15 @@ func TestChamber(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The locks hold between processes, and a stray open and close of the files in the holder's own process does not cancel
+// them: everything else here rests on that.
+func TestChamberLocksHoldBetweenProcesses(t *testing.T) {
+	t.Parallel()
+	place, err := newChamber(t, chamber.WAL).Look(t.Context())
+	if err != nil || len(place.Findings) > 0 || place.Mode != chamber.WAL {
+		t.Errorf("%+v, %v", place, err)
 	}
 }

@@ -20,6 +20,7 @@ func (c *cli) selftestVerb() *cobra.Command {
 	var chaos bool
 	var minutes int
 	var dir string
+	var plan chamber.Plan
 	cmd := c.readVerb(&cobra.Command{
 		Use: "selftest --chaos", Short: "Kill real processes on this disk and see whether it keeps every acknowledged row", Args: verbs,
 		Long: "Makes a store and a board of its own in a new directory, lets many processes write to them, kills them in the middle of\n" +
@@ -32,17 +33,20 @@ func (c *cli) selftestVerb() *cobra.Command {
 			if minutes < 1 {
 				return usagef("--minutes must be 1 or more, not %d", minutes)
 			}
-			return c.chaos(cmd.Context(), dir, time.Duration(minutes)*time.Minute)
+			plan.Limit = time.Duration(minutes) * time.Minute
+			return c.chaos(cmd.Context(), dir, plan)
 		},
 	})
 	cmd.Flags().BoolVar(&chaos, "chaos", false, "torture a store beside the home")
 	cmd.Flags().IntVar(&minutes, "minutes", 1, "about how long, at least one round")
 	cmd.Flags().StringVar(&dir, "dir", "", "in which directory (default beside the home)")
+	cmd.Flags().StringVar(&plan.Only, "episode", "", "play only this one, once")
+	cmd.Flags().Uint64Var(&plan.Seed, "seed", uint64(time.Now().Unix()), "of everything that is chosen by chance")
 	cmd.AddCommand(c.roleVerb())
 	return cmd
 }
 
-func (c *cli) chaos(ctx context.Context, dir string, limit time.Duration) error {
+func (c *cli) chaos(ctx context.Context, dir string, plan chamber.Plan) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	loaded, err := c.load()
@@ -58,10 +62,11 @@ func (c *cli) chaos(ctx context.Context, dir string, limit time.Duration) error 
 		return err
 	}
 	verdict, err := chamber.Chaos(ctx, chamber.Options{
-		Dir: place, Program: exe, Start: startChild, Seed: uint64(time.Now().Unix()), Say: c.progress,
-		Env: append(loaded.Environ.Allow("PATH", "LANG", "TMPDIR"), "HOME="+place),
-	}, limit)
-	if err == nil && verdict.Safe || ctx.Err() != nil {
+		Dir: place, Program: exe, Start: startChild, Say: c.progress,
+		Replay: "gatewayd selftest --chaos --episode %s --seed %d",
+		Env:    append(loaded.Environ.Allow("PATH", "LANG", "TMPDIR"), "HOME="+place),
+	}, plan)
+	if verdict.Safe || ctx.Err() != nil || err != nil && len(verdict.Results) == 0 {
 		_ = os.RemoveAll(place)
 	} else {
 		fmt.Fprintf(c.std.err, "gatewayd: kept for a look: %s\n", place)

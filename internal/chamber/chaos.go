@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"gatewayd/internal/problem"
 )
 
 // Verdict is what a bounded torture of one directory has shown.
@@ -19,10 +21,25 @@ type Verdict struct {
 	Findings []string      `json:"findings,omitempty"`
 }
 
-// Chaos looks at the directory and then plays the shared episodes in it, round after round with new seeds, until limit
-// has passed; the first round is played in any case. The error says that it could not be done; a place that proves to
-// be unsafe is in the verdict.
-func Chaos(ctx context.Context, o Options, limit time.Duration) (v Verdict, err error) {
+// Plan says how much a Chaos plays.
+type Plan struct {
+	Limit time.Duration // no episode is begun after it, but the first round is played in any case
+	Only  string        // this episode alone, once
+	Seed  uint64        // of the first round; each next one has the next
+}
+
+// Chaos looks at the directory and then plays the shared episodes in it, round after round. The error says that it could
+// not be done; a place that proves to be unsafe is in the verdict.
+func Chaos(ctx context.Context, o Options, plan Plan) (v Verdict, err error) {
+	episodes := Shared()
+	if plan.Only != "" {
+		one, ok := Find(plan.Only)
+		if !ok {
+			return v, &problem.Error{Kind: problem.Invalid, Thing: "episode " + plan.Only, What: "does not exist", Fate: "nothing was done"}
+		}
+		episodes, plan.Limit = []Episode{one}, 0
+	}
+	o.Seed = plan.Seed
 	c, err := New(o)
 	if err != nil {
 		return v, err
@@ -37,9 +54,9 @@ func Chaos(ctx context.Context, o Options, limit time.Duration) (v Verdict, err 
 		return v, err
 	}
 	v.Findings, v.Seed = append(v.Findings, v.Place.Findings...), c.Seed
-	for round := uint64(0); round == 0 || time.Since(began) < limit; round++ {
-		for _, e := range Shared() {
-			if !e.In(c.Mode) || round > 0 && time.Since(began) > limit {
+	for round := uint64(0); round == 0 || time.Since(began) < plan.Limit; round++ {
+		for _, e := range episodes {
+			if !e.In(c.Mode) || round > 0 && time.Since(began) > plan.Limit {
 				continue
 			}
 			c.Seed = v.Seed + round

@@ -1,8 +1,6 @@
 package chamber
 
 import (
-	"os"
-
 	"golang.org/x/sys/unix"
 
 	"gatewayd/internal/procfs"
@@ -11,10 +9,8 @@ import (
 // dropLocks takes every lock of this process on a file away, as the kernel does with classic locks when any descriptor of
 // it is closed. It is what a mutation does, and nothing else.
 func dropLocks(store string) {
-	fds, _ := procfs.OpenFiles(func(target string) bool { return target == store || target == store+"-shm" })
+	fds, _ := procfs.OwnFiles(func(target string) bool { return target == store || target == store+"-shm" })
 	for _, fd := range fds {
-		if fd.PID == os.Getpid() {
-			_ = unix.FcntlFlock(uintptr(fd.FD), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_UNLCK})
-		}
+		_ = unix.FcntlFlock(uintptr(fd.FD), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_UNLCK})
 	}
 }

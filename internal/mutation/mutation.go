@@ -49,4 +49,5 @@ var List = []Mutation{
 	{"busy-commit-runs-again", "internal/sqlite", "TestABusyCommitIsAskedForAgainAndTheOperationRunsOnce"},
 	{"repair-may-lose-rows", "internal/sqlite", "TestARepairThatWouldLoseReadableRowsIsNotPromoted"},
 	{"repair-promotes-by-rename", "internal/sqlite", "TestRepairMendsEachKindOfDamageInPlaceAndKeepsWhatCanBeRead"},
+	{"stray-close-cancels-locks", "e2e", "TestChamberLocksHoldBetweenProcesses"},
 }

@@ -1,0 +1,5 @@
+//go:build !mutate
+
+package e2e
+
+const buildTags = ""
