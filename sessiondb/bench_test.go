@@ -149,7 +149,7 @@ func appendBeside(b *testing.B, backlog, indexer bool) {
 	l := fill(b, s, 10_000)
 	if backlog {
 		for _, ix := range indexes { // everything is to be indexed again
-			if err := s.file.Write(b.Context(), sqlite.Op{Label: "stale", Do: ix.setStale}); err != nil {
+			if err := s.file.Write(b.Context(), sqlite.Op{Label: "stale", Do: func(tx *sqlite.Tx) error { return ix.setStale(tx, staleContent) }}); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -64,6 +64,9 @@ func (e *indexError) Error() string {
 }
 func (e *indexError) Unwrap() error { return e.err }
 
+// Is makes it an error of an index for the file: it asks Spares before it believes that more is damaged.
+func (e *indexError) Is(target error) bool { return target == sqlite.ErrInIndex }
+
 func blame(ix int, err error) error {
 	if err == nil {
 		return nil
@@ -86,10 +89,16 @@ func (ix index) readMark(c *sqlite.Conn) (mark int64, stale bool, err error) {
 
 // setStale takes the index out of use: with its mark at zero every row lies above it, so searches scan, and the
 // indexer builds it anew.
-func (ix index) setStale(tx *sqlite.Tx) error {
-	_, err := tx.Exec(`INSERT OR REPLACE INTO meta(k, v) VALUES(?, 0), (?, 1)`, ix.mark, ix.stale)
+func (ix index) setStale(tx *sqlite.Tx, why int) error {
+	_, err := tx.Exec(`INSERT OR REPLACE INTO meta(k, v) VALUES(?1, 0), (?2, max(?3, coalesce((SELECT v FROM meta WHERE k = ?2), 0)))`, ix.mark, ix.stale, why)
 	return err
 }
+
+// Why an index is stale.
+const (
+	staleContent = 1 // what it holds is wrong
+	stalePages   = 2 // pages of its tables are damaged: they must not even be walked through to free them
+)
 
 // forget takes a row out of the indexes before its text changes: an external-content index must be shown the text that
 // it holds.
@@ -116,6 +125,9 @@ func eachIndex(tx *sqlite.Tx, id int64, sql func(index) string) error {
 			continue // not even to be looked at: a stale index may be damaged
 		}
 		if _, err := tx.Exec(sql(ix), id); err != nil {
+			return blame(i, err)
+		}
+		if _, err := tx.Exec(ix.flushSQL()); err != nil { // else the COMMIT meets the damage, and that is nobody's
 			return blame(i, err)
 		}
 	}

@@ -175,6 +175,9 @@ func TestATornSpoolKeepsItsWholeLines(t *testing.T) {
 	must(t, sp.make())
 	sp.flush = func(*os.File) error { return nil }
 	for cut := range data {
+		if cut%3 != 0 && data[max(cut-1, 0)] != '\n' {
+			continue
+		}
 		must(t, os.WriteFile(sp.file(spoolOpen), data[:cut], 0o600))
 		must(t, sp.put(t.Context(), &spooled{Rows: []spooledRow{{UID: "new", Role: "user"}}}))
 		got := ""

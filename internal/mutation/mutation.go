@@ -35,6 +35,7 @@ var List = []Mutation{
 	{"replay-without-uid", "sessiondb", "TestReplayBringsSpooledRowsBackOnceAndInOrder"},
 	{"newer-schema-written", "sessiondb", "TestANewerStoreIsReadAndNeverWritten"},
 	{"salvage-without-diff", "sessiondb", "TestALostLogComesBackAtTheNextOpen"},
+	{"index-damage-unchecked", "sessiondb", "TestDamageBesideThatOfAnIndexQuarantines"},
 	{"replay-removes-first", "sessiondb", "TestASpoolFileOutlivesAReplayThatFails"},
 	{"synchronous-normal", "internal/sqlite", "TestAPowerCutAtAnyMomentLosesNoAcknowledgedRow"},
 	{"log-written-after-its-sync", "internal/sqlite", "TestAPowerCutAtAnyMomentLosesNoAcknowledgedRow"},
