@@ -27,7 +27,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("GATEWAYD_HOME", env.WorkDir+"/home")
 			return nil
 		},
-		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits, "truncate": truncate, "sql": sql, "converse": converse},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits, "truncate": truncate, "sql": sql, "converse": converse, "lose": lose, "newer": newer, "salvageonly": salvageOnly},
 	})
 }
 
