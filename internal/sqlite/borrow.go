@@ -30,6 +30,7 @@ type BorrowOptions struct {
 type Borrowed struct {
 	thing string
 	dir   string
+	held  *os.File // the directory, locked: who finds it unlocked may remove it
 	mu    sync.Mutex
 	conn  *Conn
 }
@@ -37,6 +38,7 @@ type Borrowed struct {
 const (
 	borrowPatience = 60 * time.Second // for a database that changes again and again while it is copied
 	borrowedName   = "copy.db"
+	borrowedDir    = "borrowed-"
 )
 
 // errMoved: what was copied is not of one moment.
@@ -55,8 +57,12 @@ func Borrow(ctx context.Context, o BorrowOptions) (*Borrowed, error) {
 	if err != nil {
 		return nil, b.refuse(err)
 	}
-	if b.dir, err = os.MkdirTemp(o.Scratch, "borrowed-"); err != nil {
+	sweepBorrowed(o.Scratch)
+	if b.dir, err = os.MkdirTemp(o.Scratch, borrowedDir); err != nil {
 		return nil, b.explainScratch(o.Scratch, err)
+	}
+	if b.held, err = os.Open(b.dir); err == nil {
+		tryHold(b.held)
 	}
 	err = b.fetch(ctx, path)
 	if err == nil {
@@ -286,7 +292,27 @@ func (b *Borrowed) Close() error {
 	if b.dir == "" {
 		return err
 	}
-	return errors.Join(err, os.RemoveAll(b.dir))
+	err = errors.Join(err, os.RemoveAll(b.dir))
+	b.held.Close()
+	return err
+}
+
+// sweepBorrowed removes copies whose process was killed: they are as large as a database.
+func sweepBorrowed(scratch string) {
+	left, err := filepath.Glob(filepath.Join(scratch, borrowedDir+"*"))
+	if err != nil || scratch == "" {
+		return
+	}
+	for _, dir := range left {
+		held, err := os.Open(dir)
+		if err != nil {
+			continue
+		}
+		if tryHold(held) {
+			os.RemoveAll(dir)
+		}
+		held.Close()
+	}
 }
 
 func (b *Borrowed) explain(err error) error {

@@ -31,3 +31,6 @@ func lockShared(file *os.File, start, length int64) {
 	lock := unix.Flock_t{Type: unix.F_RDLCK, Start: start, Len: length}
 	_ = unix.FcntlFlock(file.Fd(), unix.F_OFD_SETLK, &lock)
 }
+
+// tryHold marks an open directory as in use for as long as it is open; false when somebody else has.
+func tryHold(dir *os.File) bool { return unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil }

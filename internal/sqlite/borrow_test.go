@@ -247,3 +247,29 @@ func TestBorrowExplainsWhatItCannotRead(t *testing.T) {
 		}
 	}
 }
+
+// The copy of a process that was killed goes with the next one; a copy that is in use stays.
+func TestBorrowSweepsCopiesThatWereLeft(t *testing.T) {
+	path, scratch := strange(t), t.TempDir()
+	left := filepath.Join(scratch, borrowedDir+"left")
+	if err := os.MkdirAll(left, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	one, err := Borrow(t.Context(), BorrowOptions{Path: path, Scratch: scratch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer one.Close()
+	two, err := Borrow(t.Context(), BorrowOptions{Path: path, Scratch: scratch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer two.Close()
+	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("what was left is still there: %v", err)
+	}
+	wants(t, "rows of the first copy", ask(t, one, `SELECT count(*) FROM t`), "0")
+	if _, err := os.Stat(one.dir); err != nil {
+		t.Errorf("the copy in use: %v", err)
+	}
+}
