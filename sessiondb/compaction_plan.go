@@ -53,7 +53,7 @@ func (f *fold) places(old, late []Message) (places, error) {
 	if len(p.folded)+len(p.dropped) == 0 {
 		return places{}, errPlan(f.Lease.Session, "folds nothing")
 	}
-	return p, f.checkPairs(p, late)
+	return p, f.checkPairs(p, old, late)
 }
 
 // keptInOrder checks that kept rows are live, named once, and in the order of the conversation.
@@ -77,51 +77,41 @@ func (f *fold) keptInOrder(old []Message) (map[int64]bool, error) {
 	return kept, nil
 }
 
-// checkPairs refuses to part a call from its result: a model is never sent one without the other.
-func (f *fold) checkPairs(p places, late []Message) error {
-	calls, results := pairs{}, pairs{}
-	for _, list := range [][]Message{p.untouched, p.kept, late} {
-		calls.addCalls(list, true)
-		results.addResults(list, true)
+// checkPairs refuses to part a call from its result: a model is never sent one without the other. Models use the same id
+// again, so a result belongs to the last call before it. A new row may stand for either.
+func (f *fold) checkPairs(p places, old, late []Message) error {
+	gone, stands := map[int64]bool{}, map[string]bool{}
+	for _, id := range idsOf(p.folded, p.dropped) {
+		gone[id] = true
 	}
 	for _, m := range f.news {
-		one := []Message{{Role: m.Role, ToolCalls: m.ToolCalls, ToolCallID: m.ToolCallID}}
-		calls.addCalls(one, true)
-		results.addResults(one, true)
+		stands[m.ToolCallID] = true
+		for _, id := range callsOf(m.ToolCalls) {
+			stands[id] = true
+		}
 	}
-	calls.addCalls(p.folded, false)
-	results.addResults(p.folded, false)
-	for id, live := range results {
-		if call, known := calls[id]; known && call != live {
-			return errPlan(f.Lease.Session, "parts the call %q from its result", id)
+	call := map[string]int64{}
+	for _, rows := range [][]Message{old, late} {
+		for _, m := range rows {
+			for _, id := range callsOf(m.ToolCalls) {
+				call[id] = m.ID
+			}
+			from, known := call[m.ToolCallID]
+			if m.Role == "tool" && known && gone[from] != gone[m.ID] && !stands[m.ToolCallID] {
+				return errPlan(f.Lease.Session, "parts the call %q from its result", m.ToolCallID)
+			}
 		}
 	}
 	return nil
 }
 
-// pairs says of a call's id whether it goes on.
-type pairs map[string]bool
-
-func (p pairs) addCalls(rows []Message, live bool) {
-	for _, m := range rows {
-		var calls []struct {
-			ID string `json:"id"`
-		}
-		if len(m.ToolCalls) == 0 || json.Unmarshal(m.ToolCalls, &calls) != nil {
-			continue
-		}
-		for _, c := range calls {
-			p[c.ID] = p[c.ID] || live
-		}
+// callsOf gives the ids of a row's calls; what is no list of calls has none.
+func callsOf(calls json.RawMessage) []string {
+	if len(calls) == 0 {
+		return nil
 	}
-}
-
-func (p pairs) addResults(rows []Message, live bool) {
-	for _, m := range rows {
-		if m.Role == "tool" {
-			p[m.ToolCallID] = p[m.ToolCallID] || live
-		}
-	}
+	ids, _ := callIDs(string(calls))
+	return ids
 }
 
 // retire takes the old rows out of the live set: history stays to be read, originals of copies are superseded.

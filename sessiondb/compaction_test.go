@@ -264,6 +264,27 @@ func TestPlansThatLoseSomethingAreRefused(t *testing.T) {
 	equal(t, "rows", number(t, s, `SELECT count(*) FROM messages`), 8)
 }
 
+// Models that name every call alike are compacted beside a turn whose call has no result yet.
+func TestCallsOfOneNameArePairedInTheirOrder(t *testing.T) {
+	s, _ := testStore(t)
+	l := conversation(t, s)
+	rows := append(converse(t, s, l, "same"), converse(t, s, l, "same")...)
+	c := compacting(t, s, l.Session)
+	if _, err := s.Append(t.Context(), l, []NewMessage{{Role: "user", Content: "next"}, {Role: "assistant", ToolCalls: rows[1].ToolCalls}}); err != nil {
+		t.Fatal(err)
+	}
+	plan := here(c, rows, 1)
+	parted := plan
+	parted.Rows = append([]CompactedRow{{Keep: rows[1].ID}}, plan.Rows...)
+	if _, err := s.ArchiveAndCompact(t.Context(), parted); problem.KindOf(err) != problem.Invalid {
+		t.Errorf("a call alone, whose name another pair has: %v", err)
+	}
+	if _, err := s.ArchiveAndCompact(t.Context(), plan); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "live", short(transcript(t, s, l.Session)), "SUMMARY sameQ call sameT sameA next call")
+}
+
 // What is sent in place of several rows is neither shown nor found, and is no history once it is replaced.
 func TestModelOnlyRowsAreSentAlone(t *testing.T) {
 	s, _ := testStore(t)

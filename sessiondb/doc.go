@@ -5,6 +5,9 @@
 //   - a row that was acknowledged is there exactly once, through kill -9 at any point (one transaction per batch,
 //     every row with a uid made before it);
 //   - a conversation has one writer: each append proves its turn lease inside its own transaction;
+//   - a compaction folds rows away in one transaction, on the rows that were seen or not at all, and a row that comes
+//     meanwhile goes on behind it; a turn is taken back whole;
+//   - a page of a history costs what is on it, however long the history is;
 //   - a damaged search index never costs a row: it is marked stale, searches scan instead, and it is rebuilt in
 //     small steps beside the running daemon;
 //   - opening a file that is already current writes nothing, and opening one that is not ours changes nothing.
