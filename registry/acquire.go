@@ -154,7 +154,7 @@ func waitEnded(ctx context.Context, path, phase string) error {
 		return fmt.Errorf("acquire %s: while it is being %s: %w", path, phase, err)
 	}
 	return &problem.Error{
-		Kind: problem.Busy, Thing: path, What: "is still being " + phase, Fate: "nothing was changed",
+		Kind: problem.Unavailable, Thing: path, What: "is still being " + phase, Fate: "nothing was changed",
 		Remedy: "try again; `gatewayd doctor` names what holds it", Err: context.Cause(ctx),
 	}
 }

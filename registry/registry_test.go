@@ -282,7 +282,7 @@ func TestCloseAllUnderWaitsForACloseThatOthersBegan(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	err := h.CloseAllUnder(ctx, "/x/dir")
-	if !problem.Is(err, problem.Busy) {
+	if !problem.Is(err, problem.Unavailable) {
 		t.Fatalf("came back while a close runs: %v", err)
 	}
 	wantParts(t, err, "/x/dir/a", "is still being closed")
@@ -384,7 +384,7 @@ func TestEveryWaitIsBoundedByItsContext(t *testing.T) {
 		t.Errorf("acquire: %v", err)
 	}
 	h.acquireTimeout = time.Millisecond
-	if _, err := h.kind.Acquire(context.Background(), "/x/a"); !problem.Is(err, problem.Busy) {
+	if _, err := h.kind.Acquire(context.Background(), "/x/a"); !problem.Is(err, problem.Unavailable) {
 		t.Errorf("acquire without a deadline: %v", err)
 	}
 	close(answer)
