@@ -18,6 +18,10 @@ type Options struct {
 	Journal  sqlite.JournalConfig // how the journal mode is decided; the zero value is the usual rule
 	Patience time.Duration        // how long a write waits for another process; 0 = DefaultPatience
 	Log      *slog.Logger         // nil = nothing is logged
+
+	// Heal writes back, before the file is opened, what it lost with its -wal, where nobody has written it since. For the
+	// process that serves the board.
+	Heal bool
 }
 
 const (
@@ -62,6 +66,11 @@ func Open(ctx context.Context, opts Options) (*Board, error) {
 	if needsInit(opts) {
 		_ = os.MkdirAll(filepath.Dir(opts.Path), 0o700) // the open says it better if this fails
 		init.acquire(ctx)
+	}
+	if opts.Heal {
+		if err := sqlite.Reinstate(ctx, opts.Path, BoardLabel(opts.Slug), opts.Log); err != nil {
+			b.log.Error("what a board lost is not in it", "path", opts.Path, "error", err)
+		}
 	}
 	var err error
 	b.file, err = sqlite.Open(ctx, b.fileOptions(opts, &init))

@@ -1,10 +1,7 @@
 package sessiondb
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -103,18 +100,10 @@ func beside(path string, spool *Spool) Health {
 	}
 	for _, c := range captures {
 		h.Captures = append(h.Captures, CaptureState{
-			Dir: c.Dir, At: c.Manifest.CapturedAt, Reason: string(c.Manifest.Reason), Bytes: c.Bytes(), Whole: c.Manifest.Main.Mode == sqlite.MainCopied, Salvaged: isSalvaged(c.Dir),
+			Dir: c.Dir, At: c.Manifest.CapturedAt, Reason: string(c.Manifest.Reason), Bytes: c.Bytes(), Whole: c.Manifest.Main.Mode == sqlite.MainCopied, Salvaged: c.Salvaged(),
 		})
 	}
 	return h
-}
-
-// salvagedMark is the file in a capture's directory that says that its rows are in the store.
-const salvagedMark = "salvaged.json"
-
-func isSalvaged(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, salvagedMark))
-	return err == nil || !errors.Is(err, fs.ErrNotExist)
 }
 
 // Trouble is the one line about a store that is not as it should be, "" for one that is.

@@ -2,7 +2,6 @@ package sessiondb
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -76,7 +75,7 @@ func (s *Store) salvage(ctx context.Context, c sqlite.Capture, dryRun bool, own 
 		return out, fmt.Errorf("salvage %s: %w", c.Dir, err)
 	}
 	if out.Done = len(out.Busy) == 0 && !dryRun; out.Done {
-		err = markSalvaged(c.Dir, out)
+		err = markSalvaged(c, out)
 	}
 	return out, err
 }
@@ -111,20 +110,11 @@ func workIn(capture string) (scratch string, done func(), err error) {
 }
 
 // markSalvaged writes that nothing is left to bring back.
-func markSalvaged(capture string, out SalvageReport) error {
-	data, err := json.MarshalIndent(struct {
+func markSalvaged(c sqlite.Capture, out SalvageReport) error {
+	return c.MarkSalvaged(struct {
 		At time.Time `json:"at"`
 		SalvageReport
-	}{time.Now().UTC(), out}, "", "  ")
-	if err != nil {
-		return err
-	}
-	file, err := os.OpenFile(filepath.Join(capture, salvagedMark), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return fmt.Errorf("mark capture: %w", err)
-	}
-	_, err = file.Write(append(data, '\n'))
-	return errors.Join(err, file.Sync(), file.Close(), syncDir(capture))
+	}{time.Now().UTC(), out})
 }
 
 // salvage is one pass from a captured store into the live one.
@@ -235,7 +225,7 @@ func (s *Store) salvageOwn(ctx context.Context) {
 	}
 	slices.Reverse(captures) // oldest first
 	for _, c := range captures {
-		if isSalvaged(c.Dir) {
+		if c.Salvaged() {
 			continue
 		}
 		if c.Manifest.Reason != sqlite.ReasonLost || !s.file.Owns(c) {

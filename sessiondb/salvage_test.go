@@ -183,7 +183,7 @@ func TestACaptureThatCannotBeSalvagedSaysWhy(t *testing.T) {
 		t.Errorf("rotten: %v", err)
 	}
 	equal(t, "rows", number(t, s, `SELECT count(*) FROM messages`), before)
-	if isSalvaged(c.Dir) {
+	if c.Salvaged() {
 		t.Error("it is marked as salvaged")
 	}
 }

@@ -23,6 +23,7 @@ var List = []Mutation{
 	{"retired-generation-is-opened-beside", "internal/sqlite", "TestALostGenerationIsSeenBehindTheNextOne"},
 	{"capture-skipped-at-close", "internal/sqlite", "TestEveryAcknowledgedRowIsOnDiskOrInTheCapture"},
 	{"checkpoint-in-quarantine", "internal/sqlite", "TestClosingALostGenerationDoesNotWriteIntoTheDatabase"},
+	{"reinstates-over-later-rows", "internal/sqlite", "TestALostLogIsNotWrittenOverLaterRows"},
 	{"scan-eacces-is-gone", "internal/procfs", "TestOnlyADescriptorThatIsGoneHoldsNothing"},
 	{"migration-without-transaction", "sessiondb", "TestKilledBeforeEachStatement/open"},
 	{"compaction-supersedes-tool-rows", "sessiondb", "TestCompactionFoldsKeepsAndCarriesOn"},

@@ -204,6 +204,14 @@ func sizeOf(file *os.File) int64 {
 	return info.Size()
 }
 
+func bytesAt(path string) int64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
 // captureDir makes the directory in which a capture is staged and gives the name that it will have.
 func (f *File) captureDir() (string, error) {
 	name := f.path + captureWord + time.Now().UTC().Format("20060102-150405") + fmt.Sprintf("-%d", os.Getpid())
@@ -229,7 +237,11 @@ func (f *File) copyInto(dir string, r *relic, whole bool) (m Manifest, err error
 	m = Manifest{
 		Version: manifestVersion, Database: f.path, Reason: why, PID: os.Getpid(), CapturedAt: time.Now().UTC(),
 		Runtime: runtime.Version(), SQLite: f.library,
-		OnDisk: OnDisk{nodeAt(f.path).String(), nodeAt(f.walPath).String(), nodeAt(f.shmPath).String()},
+		OnDisk: OnDisk{nodeAt(f.path).String(), nodeAt(f.walPath).String(), nodeAt(f.shmPath).String(), bytesAt(f.walPath)},
+	}
+	if r.wal != nil {
+		m.MainWrittenAt, _ = changes(r.main)
+		_, m.LostAt = changes(r.wal)
 	}
 	base := filepath.Base(f.path)
 	head, _ := readHeader(r.main)

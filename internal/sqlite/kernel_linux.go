@@ -83,6 +83,16 @@ func birthOf(path string) (time.Time, bool) {
 	return time.Unix(st.Btime.Sec, int64(st.Btime.Nsec)), true
 }
 
+// changes gives when the bytes of an open file were last written, and when it or its names last changed. It is for files
+// of a lost generation: of a living one it would make the next sync dear.
+func changes(file *os.File) (written, changed time.Time) {
+	var st unix.Stat_t
+	if unix.Fstat(int(file.Fd()), &st) != nil {
+		return
+	}
+	return time.Unix(st.Mtim.Unix()).UTC(), time.Unix(st.Ctim.Unix()).UTC()
+}
+
 // freeBytes is what an ordinary user may still write to the file system of a directory.
 func freeBytes(dir string) (int64, error) {
 	var st unix.Statfs_t

@@ -16,6 +16,8 @@ func statInode(path string) (inode, error) {
 	return inode{ino: 1}, nil
 }
 
+func changes(*os.File) (written, changed time.Time) { return }
+
 func fdInode(int) (inode, error) { return inode{ino: 1}, nil }
 
 func (c *Conn) unlockShm() error { return nil }

@@ -34,7 +34,10 @@ type Manifest struct {
 	WAL        *Image    `json:"wal,omitempty"`
 	SHM        *Image    `json:"shm,omitempty"`
 	OnDisk     OnDisk    `json:"path_generation_at_capture"` // what the paths named then
-	Note       string    `json:"note,omitempty"`
+
+	MainWrittenAt time.Time `json:"main_written_at"` // the database's last change
+	LostAt        time.Time `json:"lost_at"`         // the -wal's last change: its last row or the loss of its name
+	Note          string    `json:"note,omitempty"`
 }
 
 // Image is one captured file.
@@ -72,9 +75,10 @@ type Header struct {
 
 // OnDisk is what lay at the three paths, as device:inode; empty is nothing.
 type OnDisk struct {
-	Main string `json:"main"`
-	WAL  string `json:"wal"`
-	SHM  string `json:"shm"`
+	Main     string `json:"main"`
+	WAL      string `json:"wal"`
+	SHM      string `json:"shm"`
+	WALBytes int64  `json:"wal_bytes"`
 }
 
 const (
