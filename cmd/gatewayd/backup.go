@@ -199,10 +199,7 @@ func printRestore(w io.Writer, r sqlite.RestoreReport) {
 // backupRound is one backup of every open file of the daemon, through the handles that it shares.
 func (d *daemon) backupRound(ctx context.Context) error {
 	dir, keep := backupDir(d.config.Config), d.config.Backup.Keep
-	store, err := d.store()
-	if err == nil {
-		_, err = store.Backup(ctx, dir, keep)
-	}
+	_, err := lent(d.store, ctx, func(s *sessiondb.Store) (sqlite.Backup, error) { return s.Backup(ctx, dir, keep) })
 	boards, listed := d.root.AllBoards()
 	err = errors.Join(err, listed)
 	for _, b := range boards {

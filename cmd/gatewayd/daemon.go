@@ -44,7 +44,7 @@ type daemon struct {
 
 	reaper    *reaper.Reaper
 	registry  *registry.Registry
-	state     registry.Ref[*sessiondb.Store] // held for the daemon's life
+	store     keptStore // held open for the daemon's life
 	root      *kanban.Root
 	boards    *registry.Kind[*kanban.Board]
 	newBoards *registry.Kind[*kanban.Board] // the same files, made where they are missing
@@ -156,31 +156,23 @@ func (d *daemon) makeReaper(context.Context) (err error) {
 func (d *daemon) openFiles(ctx context.Context) (err error) {
 	d.registry = registry.New(registry.Options{Log: d.log})
 	stores := registry.For(d.registry, func(ctx context.Context, _ string) (*sessiondb.Store, error) {
-		return sessiondb.Open(ctx, storeOptions(d.config.Config, d.log))
+		options := storeOptions(d.config.Config, d.log)
+		options.Heal = true
+		return sessiondb.Open(ctx, options)
 	})
-	if d.state, err = stores.Acquire(ctx, storePath(d.config.Config)); err != nil {
-		return err
-	}
-	store, err := d.store()
+	d.store = keptStore{stores.Keep(storePath(d.config.Config))}
+	store, release, err := d.store.acquire(ctx)
 	if err != nil {
 		return err
 	}
 	d.decide("state.db", store.File().Journal().Mode, store.File().Journal().Reason)
+	release()
 	if d.root, err = kanban.OpenRoot(d.config.Kanban.Root); err != nil {
 		return err
 	}
 	d.boards = registry.For(d.registry, d.openBoard)
 	d.newBoards = registry.For(d.registry, d.makeBoard)
 	return nil
-}
-
-// store is the conversation store behind the daemon's Ref.
-func (d *daemon) store() (*sessiondb.Store, error) {
-	store, ok := d.state.Handle()
-	if !ok {
-		return nil, &problem.Error{Kind: problem.Unavailable, Thing: storePath(d.config.Config), What: "has been closed"}
-	}
-	return store, nil
 }
 
 // openBoard opens a board that is there.
@@ -208,7 +200,9 @@ func (d *daemon) boardAt(path string) (kanban.Options, error) {
 	if err != nil {
 		return kanban.Options{}, err
 	}
-	return boardOptions(d.config.Config, d.root, slug, d.log), nil
+	options := boardOptions(d.config.Config, d.root, slug, d.log)
+	options.Heal = true
+	return options, nil
 }
 
 // opened says how a board's file is journalled, and why.
@@ -246,11 +240,7 @@ func (d *daemon) chooseModel(ctx context.Context) error {
 }
 
 func (d *daemon) makeGateway(ctx context.Context) error {
-	store, err := d.store()
-	if err != nil {
-		return err
-	}
-	options, err := gatewayOptions(d.config, d.reaper, store)
+	options, err := gatewayOptions(d.config, d.reaper, d.store)
 	if err != nil {
 		return err
 	}
@@ -295,7 +285,7 @@ func (d *daemon) makeDispatcher(context.Context) error {
 // abandon closes what build had opened.
 func (d *daemon) abandon() {
 	if d.registry != nil {
-		d.state.Release()
+		d.store.release()
 		_ = d.registry.CloseAll(context.Background())
 	}
 	if d.listener != nil {

@@ -15,21 +15,18 @@ import (
 	"gatewayd/internal/problem"
 	"gatewayd/kanban"
 	"gatewayd/kanban/dispatch"
+	"gatewayd/sessiondb"
 )
 
 // makeAPI gives the HTTP API its handler. The server has no write timeout, because an answer may stream for half an hour.
 func (d *daemon) makeAPI(context.Context) error {
-	store, err := d.store()
-	if err != nil {
-		return err
-	}
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	d.server = &http.Server{
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		Handler: api.New(api.Options{
-			Chat: d.gateway, Sessions: store, Boards: boardDoor{d.root, d}, Dispatch: dispatchDoor{d.dispatcher},
+			Chat: d.gateway, Sessions: d.store, Boards: boardDoor{d.root, d}, Dispatch: dispatchDoor{d.dispatcher},
 			Model: d.model.Describe, Checks: d.checks, Status: func(context.Context) any { return d.status() },
 			Key: d.key.Reveal(), Addr: d.listener.Addr().String(), AllowedHosts: d.config.API.AllowedHosts,
 			AllowedOrigins: d.config.API.AllowedOrigins, MaxBody: d.config.API.MaxBodyBytes, MaxTurns: d.config.API.MaxConcurrentTurns,
@@ -67,12 +64,25 @@ func (d *daemon) checks(context.Context) []api.Check {
 	return append([]api.Check{d.checkState(), d.checkModel(), d.checkActors(), d.checkDispatcher()}, d.checkBoards()...)
 }
 
+// checkState looks at flags and at what lies beside state.db; it does not wait for a store that is being opened anew.
 func (d *daemon) checkState() api.Check {
-	store, err := d.store()
-	if err == nil {
-		err = store.File().Quarantine()
+	store, release, err := d.store.now()
+	if err != nil {
+		return checked("state.db", err)
 	}
-	return checked("state.db", err)
+	defer release()
+	health := store.Health()
+	c := api.Check{Name: "state.db", Status: "ok", Reason: health.Trouble()}
+	switch {
+	case health.State == sessiondb.StateQuarantined:
+		c.Status = "failed"
+	case c.Reason != "":
+		c.Status = "degraded"
+	}
+	if c.Reason != "" && health.Remedy != "" {
+		c.Reason += "; " + health.Remedy
+	}
+	return c
 }
 
 func (d *daemon) checkActors() api.Check {

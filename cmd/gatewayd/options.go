@@ -53,9 +53,15 @@ func chooseModel(ctx context.Context, loaded config.Loaded, log *slog.Logger) (p
 	return provider.Discover(ctx, modelOptions(loaded, log))
 }
 
+// conversations is a store that a gateway speaks through: one opened for this process, or the daemon's.
+type conversations interface {
+	gateway.Store
+	tool.Finder
+}
+
 // gatewayOptions say how conversations are held in this home, in the daemon and in a worker of its own: the same
 // tools, the same limits, the same permission to use the terminal.
-func gatewayOptions(loaded config.Loaded, starter tool.Starter, store *sessiondb.Store) (gateway.Options, error) {
+func gatewayOptions(loaded config.Loaded, starter tool.Starter, store conversations) (gateway.Options, error) {
 	dir := loaded.Tools.Workdir
 	if dir == "" {
 		dir = filepath.Join(loaded.Home, "workspace")

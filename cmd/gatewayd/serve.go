@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
 	"github.com/oklog/run"
-
-	"gatewayd/internal/problem"
 )
 
 // serve is the daemon. Everything that runs for long is an actor of the one group below.
@@ -24,7 +23,7 @@ import (
 //	┌───────────┐  ┌─────────────┐                ┌──────▼────────┐          and ends │      │
 //	│ watchdog  │  │ maintenance │                │ conversations │─── terminal ───┐  │      │
 //	└───────────┘  └──────┬──────┘                └──────┬────────┘                │  │      │
-//	 feeds systemd        │ index, sweep          rows   │                       ┌─▼──▼──────▼─┐
+//	 feeds systemd        │ index, backups        rows   │                       ┌─▼──▼──────▼─┐
 //	                ┌─────▼──────────────────────────────▼──────────┐            │   reaper    │──▶ keepers
 //	                │ registry: state.db, kanban.db, boards/*       │            └─────────────┘
 //	                └───────────────────────────────────────────────┘
@@ -62,28 +61,18 @@ func (c *cli) serve(ctx context.Context) (err error) {
 // process and to its group. Nobody presses Ctrl-C twice that fast.
 const echo = 100 * time.Millisecond
 
-// signals ends the group on SIGINT or SIGTERM, and when only a new start can mend what is wrong. A second signal does
+// signals ends the group on SIGINT or SIGTERM. A second signal does
 // not wait for anybody: work that is under way is recovered at the next start exactly as after a power cut.
 func (d *daemon) signals(ctx context.Context) error {
-	look := time.NewTicker(time.Second)
-	defer look.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			signal.Stop(d.asked)
-			return nil
-		case sig := <-d.asked:
-			d.log.Info("stopping", "signal", sig.String(), "grace", d.config.Agent.ShutdownGrace.String(), "again", "a second signal stops at once")
-			_ = d.notify.Stopping() // a manager that does not hear it waits for the end all the same
-			go d.secondSignal(time.Now())
-			return nil
-		case <-look.C:
-			if err := d.worn(); err != nil {
-				signal.Stop(d.asked)
-				return err
-			}
-		}
+	select {
+	case <-ctx.Done():
+		signal.Stop(d.asked)
+	case sig := <-d.asked:
+		d.log.Info("stopping", "signal", sig.String(), "grace", d.config.Agent.ShutdownGrace.String(), "again", "a second signal stops at once")
+		_ = d.notify.Stopping() // a manager that does not hear it waits for the end all the same
+		go d.secondSignal(time.Now())
 	}
+	return nil
 }
 
 // secondSignal ends the process when a signal comes that is no echo of the first.
@@ -96,20 +85,6 @@ func (d *daemon) secondSignal(first time.Time) {
 	os.Exit(exitFailed)
 }
 
-// worn says what only a new start can mend. The conversations stand on one open state.db for the daemon's life: when
-// another file lies at its path, or its -wal was lost, nothing can be said any more, and a daemon that stays and
-// refuses is worse than one that its supervisor starts again. It asks a flag.
-func (d *daemon) worn() error {
-	store, err := d.store()
-	if err != nil || !store.Replaced() && !store.Lost() {
-		return nil // a store that is closed is a stop that has begun
-	}
-	return &problem.Error{
-		Kind: problem.Restart, Thing: "state.db (" + storePath(d.config.Config) + ")", What: "is not the file that was opened any more",
-		Fate: "what was acknowledged is in the file that was opened", Remedy: "start gatewayd again: it opens what lies there now",
-	}
-}
-
 // dispatch hands ready cards to workers, unless the configuration says that somebody else does.
 func (d *daemon) dispatch(ctx context.Context) error {
 	if !d.config.Kanban.Dispatch {
@@ -120,13 +95,47 @@ func (d *daemon) dispatch(ctx context.Context) error {
 	return d.dispatcher.Run(ctx)
 }
 
-// maintain follows the transcripts with the search index. It ends after all who write them, so it is the one to
-// let go of the daemon's hold on the store.
+// maintain follows the transcripts with the search index and makes the backups. It ends after all who write, so it is
+// the one to let go of the daemon's hold on the store.
 func (d *daemon) maintain(ctx context.Context) error {
-	defer d.state.Release()
-	store, err := d.store()
+	defer d.store.release()
+	var backups sync.WaitGroup
+	defer backups.Wait()
+	backups.Go(func() { d.keepBackups(ctx) })
+	for ctx.Err() == nil {
+		if err := d.index(ctx); err != nil {
+			d.log.Debug("search index has no store to follow yet", "error", err)
+			wait(ctx, time.Second)
+		}
+	}
+	return nil
+}
+
+// index follows one generation of the store, until ctx ends or the store has to be closed and opened anew.
+func (d *daemon) index(ctx context.Context) error {
+	store, release, err := d.store.acquire(ctx)
 	if err != nil {
 		return err
 	}
+	defer release()
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	watching.Go(func() {
+		for !store.Replaced() && !store.Lost() && ctx.Err() == nil {
+			wait(ctx, time.Second)
+		}
+		cancel()
+	})
 	return store.RunIndexer(ctx)
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"gatewayd/internal/problem"
 	"gatewayd/internal/sqlite"
 )
 
@@ -70,12 +71,17 @@ func (d *daemon) askConversations(context.Context) error {
 	return nil
 }
 
-// askState reads one row through the reader that the API uses.
+// askState reads one row through the reader that the API uses. A store that is being opened anew is a store's trouble,
+// told by /health; starting this process again would not help it.
 func (d *daemon) askState(ctx context.Context) error {
-	store, err := d.store()
+	store, release, err := d.store.now()
+	if problem.Is(err, problem.Unavailable) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
+	defer release()
 	return store.File().Read(ctx, func(c *sqlite.Conn) error {
 		var one int64
 		_, err := c.Row("SELECT 1", nil, &one)

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"gatewayd/internal/problem"
+	"gatewayd/registry"
+	"gatewayd/sessiondb"
+)
+
+// heals is how long a call waits for a store that is being opened anew. A caller with a nearer end does not wait past it.
+const heals = 10 * time.Second
+
+// keptStore is the daemon's one conversation store, for everybody who talks to it: each call takes a reference for as
+// long as it lasts, so that a store whose file was lost can be closed and opened anew without anybody starting over.
+type keptStore struct {
+	keep *registry.Keep[*sessiondb.Store]
+}
+
+// acquire lends the store as it is now, or as it is soon.
+func (k keptStore) acquire(ctx context.Context) (*sessiondb.Store, func(), error) {
+	ctx, cancel := context.WithTimeout(ctx, heals)
+	defer cancel()
+	ref, err := k.keep.Acquire(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	store, ok := ref.Handle()
+	if !ok {
+		ref.Release()
+		return nil, nil, &problem.Error{Kind: problem.Unavailable, Thing: "state.db", What: "has been closed: the daemon is stopping"}
+	}
+	return store, ref.Release, nil
+}
+
+// soon is how long a message waits for a store that was just lost: most are back within a second.
+const soon = 3 * time.Second
+
+// glance is how long a look waits that wants to know how things are, not how they will be.
+const glance = 50 * time.Millisecond
+
+// now is acquire for a look.
+func (k keptStore) now() (*sessiondb.Store, func(), error) { return k.within(glance) }
+
+func (k keptStore) within(d time.Duration) (*sessiondb.Store, func(), error) {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	return k.acquire(ctx)
+}
+
+// release ends the standing reference.
+func (k keptStore) release() { k.keep.Release() }
+
+// Writable is asked before a message is taken. A store that is not back soon takes none.
+func (k keptStore) Writable() error {
+	store, release, err := k.within(soon)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return store.Writable()
+}
+
+// do runs one call that answers with an error only.
+func (k keptStore) do(ctx context.Context, call func(*sessiondb.Store) error) error {
+	_, err := lent(k, ctx, func(s *sessiondb.Store) (struct{}, error) { return struct{}{}, call(s) })
+	return err
+}
+
+// lent runs one call on the store as it is now.
+func lent[T any](k keptStore, ctx context.Context, call func(*sessiondb.Store) (T, error)) (T, error) {
+	store, release, err := k.acquire(ctx)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	defer release()
+	return call(store)
+}
+
+func (k keptStore) CreateSession(ctx context.Context, n sessiondb.NewSession) (sessiondb.Session, error) {
+	return lent(k, ctx, func(s *sessiondb.Store) (sessiondb.Session, error) { return s.CreateSession(ctx, n) })
+}
+
+func (k keptStore) Session(ctx context.Context, id string) (sessiondb.Session, error) {
+	return lent(k, ctx, func(s *sessiondb.Store) (sessiondb.Session, error) { return s.Session(ctx, id) })
+}
+
+func (k keptStore) Sessions(ctx context.Context, f sessiondb.ListFilter) ([]sessiondb.Session, error) {
+	return lent(k, ctx, func(s *sessiondb.Store) ([]sessiondb.Session, error) { return s.Sessions(ctx, f) })
+}
+
+func (k keptStore) ReopenIfExplicitlyClosed(ctx context.Context, l sessiondb.Lease, provenance string) (bool, error) {
+	return lent(k, ctx, func(s *sessiondb.Store) (bool, error) { return s.ReopenIfExplicitlyClosed(ctx, l, provenance) })
+}
+
+func (k keptStore) Prompt(ctx context.Context, hash string) (string, error) {
+	return lent(k, ctx, func(s *sessiondb.Store) (string, error) { return s.Prompt(ctx, hash) })
+}
+
+func (k keptStore) Transcript(ctx context.Context, session string) ([]sessiondb.Message, error) {
+	return lent(k, ctx, func(s *sessiondb.Store) ([]sessiondb.Message, error) { return s.Transcript(ctx, session) })
+}
+
+func (k keptStore) Messages(ctx context.Context, session string, f sessiondb.MessageFilter) ([]sessiondb.Message, error) {
+	return lent(k, ctx, func(s *sessiondb.Store) ([]sessiondb.Message, error) { return s.Messages(ctx, session, f) })
+}
+
+func (k keptStore) Search(ctx context.Context, q sessiondb.Query) ([]sessiondb.Hit, error) {
+	return lent(k, ctx, func(s *sessiondb.Store) ([]sessiondb.Hit, error) { return s.Search(ctx, q) })
+}
+
+func (k keptStore) Append(ctx context.Context, l sessiondb.Lease, rows []sessiondb.NewMessage) ([]sessiondb.Message, error) {
+	return lent(k, ctx, func(s *sessiondb.Store) ([]sessiondb.Message, error) { return s.Append(ctx, l, rows) })
+}
+
+func (k keptStore) Repair(ctx context.Context, l sessiondb.Lease, repairs []sessiondb.RowRepair) error {
+	return k.do(ctx, func(s *sessiondb.Store) error { return s.Repair(ctx, l, repairs) })
+}
+
+func (k keptStore) AddUsage(ctx context.Context, d sessiondb.UsageDelta) error {
+	return k.do(ctx, func(s *sessiondb.Store) error { return s.AddUsage(ctx, d) })
+}
+
+func (k keptStore) AcquireTurn(ctx context.Context, session string, h sessiondb.Holder, ttl time.Duration) (sessiondb.Lease, error) {
+	return lent(k, ctx, func(s *sessiondb.Store) (sessiondb.Lease, error) { return s.AcquireTurn(ctx, session, h, ttl) })
+}
+
+func (k keptStore) TryTurn(ctx context.Context, session string, h sessiondb.Holder, ttl time.Duration) (sessiondb.Lease, error) {
+	return lent(k, ctx, func(s *sessiondb.Store) (sessiondb.Lease, error) { return s.TryTurn(ctx, session, h, ttl) })
+}
+
+func (k keptStore) Renew(ctx context.Context, l sessiondb.Lease) (sessiondb.Lease, error) {
+	return lent(k, ctx, func(s *sessiondb.Store) (sessiondb.Lease, error) { return s.Renew(ctx, l) })
+}
+
+func (k keptStore) Release(ctx context.Context, l sessiondb.Lease) error {
+	return k.do(ctx, func(s *sessiondb.Store) error { return s.Release(ctx, l) })
+}
+
+func (k keptStore) Break(ctx context.Context, l sessiondb.Lease) error {
+	return k.do(ctx, func(s *sessiondb.Store) error { return s.Break(ctx, l) })
+}
+
+func (k keptStore) Leases(ctx context.Context) ([]sessiondb.Lease, error) {
+	return lent(k, ctx, func(s *sessiondb.Store) ([]sessiondb.Lease, error) { return s.Leases(ctx) })
+}
