@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -49,10 +50,10 @@ func TestADiskThatFailsAtAnyCallIsExplainedAndLosesNothing(t *testing.T) {
 			}
 			t.Run(mode+"/"+bad.name, func(t *testing.T) {
 				t.Parallel()
-				calls := 0
+				calls, dir := 0, t.TempDir()
 				for times, stride := range strides {
 					for n := 0; !t.Failed(); n += stride {
-						if !failAt(t, mode, bad, faultfs.Fault{On: bad.on, Err: bad.err, After: n, Times: times}) {
+						if !failAt(t, dir, mode, bad, faultfs.Fault{On: bad.on, Err: bad.err, After: n, Times: times}) {
 							break
 						}
 						calls++
@@ -68,8 +69,12 @@ func TestADiskThatFailsAtAnyCallIsExplainedAndLosesNothing(t *testing.T) {
 }
 
 // failAt runs the script with one fault and reports whether it was met.
-func failAt(t *testing.T, mode string, bad trouble, fault faultfs.Fault) (met bool) {
-	dir := quickDir(t)
+func failAt(t *testing.T, top, mode string, bad trouble, fault faultfs.Fault) (met bool) {
+	dir, err := os.MkdirTemp(top, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
 	synctest.Test(t, func(t *testing.T) {
 		disk, unmount := faultfs.Mount(dir)
 		defer unmount()
@@ -224,6 +229,7 @@ func (p *patient) holds(uids []string, exactly bool) {
 // call had failed.
 func (p *patient) afterwards(mode string) {
 	after := survivor{t: p.t, dir: filepath.Dir(p.f.path), mode: mode, known: map[[32]byte]verdict{}}
+	after.clear()
 	told := 0
 	p.disk.Crash(func(n int, notes []string, image func(faultfs.Loss) faultfs.Image) {
 		if p.t.Failed() || len(notes) == told || !toldAfterFault(notes) {

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"syscall"
 	"testing"
@@ -20,9 +21,9 @@ func TestAnOpenOnADiskThatFailsAtAnyCallChangesNothing(t *testing.T) {
 		for _, on := range []faultfs.Call{faultfs.Open, faultfs.Read, faultfs.Write, faultfs.Sync, faultfs.Delete} {
 			t.Run(fmt.Sprintf("new=%t/call=%d", fresh, on), func(t *testing.T) {
 				t.Parallel()
-				runs := 0
+				runs, dir := 0, t.TempDir()
 				for times := range 2 { // all that follow, or one
-					for n := 0; openFailsAt(t, fresh, faultfs.Fault{On: on, After: n, Times: times, Err: syscall.EIO}); n++ {
+					for n := 0; openFailsAt(t, dir, fresh, faultfs.Fault{On: on, After: n, Times: times, Err: syscall.EIO}); n++ {
 						runs++
 					}
 				}
@@ -34,8 +35,12 @@ func TestAnOpenOnADiskThatFailsAtAnyCallChangesNothing(t *testing.T) {
 	}
 }
 
-func openFailsAt(t *testing.T, fresh bool, fault faultfs.Fault) (met bool) {
-	dir := quickDir(t)
+func openFailsAt(t *testing.T, top string, fresh bool, fault faultfs.Fault) (met bool) {
+	dir, err := os.MkdirTemp(top, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
 	synctest.Test(t, func(t *testing.T) {
 		disk, unmount := faultfs.Mount(dir)
 		defer unmount()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -110,11 +111,13 @@ func aLifeOfWrites(t *testing.T, dir, mode string) *faultfs.Disk {
 		for i := range 3 {
 			s.enter(fmt.Sprint(life, "-alone", i), 900)
 		}
-		s.together(fmt.Sprint(life, "-first"), 5)
 		s.checkpoint()
-		s.enter(fmt.Sprint(life, "-long"), 30_000)
-		s.together(fmt.Sprint(life, "-second"), 5)
-		s.checkpoint()
+		if life == 0 {
+			s.together("first", 5)
+			s.enter("long", 30_000)
+			s.together("second", 5)
+			s.checkpoint()
+		}
 		s.enter(fmt.Sprint(life, "-last"), 900)
 		if err := f.Close(); err != nil {
 			t.Fatal(err)
@@ -140,7 +143,7 @@ func TestAPowerCutAtAnyMomentLosesNoAcknowledgedRow(t *testing.T) {
 			t.Parallel()
 			seed := testSeed(t)
 			disk := aLifeOfWrites(t, t.TempDir(), mode)
-			after := survivor{t: t, dir: quickDir(t), mode: mode, known: map[[32]byte]verdict{}}
+			after := survivor{t: t, dir: t.TempDir(), mode: mode, known: map[[32]byte]verdict{}}
 			moments, acks := 0, 0
 			disk.Crash(func(n int, notes []string, image func(faultfs.Loss) faultfs.Image) {
 				moments = n + 1
@@ -154,7 +157,7 @@ func TestAPowerCutAtAnyMomentLosesNoAcknowledgedRow(t *testing.T) {
 					}
 				}
 			})
-			if acks != 2*15 || moments < 100 {
+			if acks != 15+4 || moments < 100 {
 				t.Errorf("%d rows were acknowledged in %d changes: the script did not run", acks, moments)
 			}
 			t.Logf("%d moments, %d different disks, seed %d", moments, len(after.known), seed)
@@ -208,18 +211,16 @@ func (s *survivor) check(image faultfs.Image, notes []string) error {
 
 // open opens the disk, reads it and writes to it.
 func (s *survivor) open(image faultfs.Image) (uids []string, err error) {
-	dir, err := os.MkdirTemp(s.dir, "")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
+	_, unmount := faultfs.Mount(s.dir) // afresh: nobody reads its notes
+	defer unmount()
+	defer s.clear()
 	if s.mode == "wal" { // of the boot before
 		image["ledger.db-shm"] = bytes.Repeat([]byte{0xaa}, 32768)
 	}
-	if err := image.Lay(dir); err != nil {
+	if err := image.Lay(s.dir); err != nil {
 		return nil, err
 	}
-	o := ledgerOptions(s.t, dir, s.mode)
+	o := ledgerOptions(s.t, s.dir, s.mode)
 	f, err := Open(s.t.Context(), o)
 	if err != nil {
 		return nil, err
@@ -233,6 +234,17 @@ func (s *survivor) open(image faultfs.Image) (uids []string, err error) {
 		return nil, err
 	}
 	return uids, f.Write(s.t.Context(), enter("after the cut", 10))
+}
+
+// clear empties the directory for the next disk.
+func (s *survivor) clear() {
+	left, err := filepath.Glob(filepath.Join(s.dir, "ledger.db*"))
+	for _, path := range left {
+		err = errors.Join(err, os.Remove(path))
+	}
+	if err != nil {
+		s.t.Error(err)
+	}
 }
 
 func keyOf(image faultfs.Image) [32]byte {
@@ -252,15 +264,4 @@ func noted(notes []string, kind string) (uids []string) {
 		}
 	}
 	return uids
-}
-
-// quickDir is a directory in memory, where there is one: what is opened there is of no use to anybody afterwards.
-func quickDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "gatewayd-test-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
 }

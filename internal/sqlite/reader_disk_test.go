@@ -14,7 +14,7 @@ import (
 // The disk fails under a reader that has worked before: three times are ridden out on the same connection, the fourth is
 // the disk's word, and neither is a reason to give up the file.
 func TestAWarmReaderRidesOutADiskThatFailsThreeTimes(t *testing.T) {
-	dir := quickDir(t)
+	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		disk, unmount := faultfs.Mount(dir)
 		defer unmount()
