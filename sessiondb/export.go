@@ -79,7 +79,7 @@ func (e *exporter) ids(ctx context.Context) (ids []string, err error) {
 	err = e.s.file.Read(ctx, func(c *sqlite.Conn) error {
 		ids = nil
 		if len(e.o.Sessions) == 0 {
-			ids, err = texts(c, `SELECT id FROM sessions ORDER BY id`)
+			ids, err = texts(c, `SELECT id FROM sessions WHERE end_reason IS NOT ? ORDER BY id`, EndDeleted)
 			return err
 		}
 		for _, id := range e.o.Sessions {

@@ -99,6 +99,7 @@ func TestVerifyNamesEachDamage(t *testing.T) {
 	for _, c := range []struct{ name, sql, want string }{
 		{"counter", `UPDATE sessions SET message_count = 99`, "damage:counter_wrong"},
 		{"last active", `UPDATE sessions SET last_active = 1000000`, "damage:last_active_behind"},
+		{"half deleted", `UPDATE sessions SET message_count = 99, ended_at = 5, end_reason = 'deleted'`, "notice:deletion_unfinished"},
 		{"absurd time", `UPDATE messages SET created_at = -5 WHERE id = ` + first, "notice:time_absurd"},
 		{"preview", `UPDATE sessions SET preview = ''`, "damage:preview_wrong"},
 		{"long preview", `UPDATE sessions SET preview = printf('%.*c', 200, 'x')`, "damage:preview_wrong"},
