@@ -12,6 +12,10 @@
 //     small steps beside the running daemon;
 //   - opening a file that is already current writes nothing, and opening one that is not ours changes nothing.
 //
+// While a file is in quarantine, what is said goes to a spool beside it (state.db.spool), synced and not acknowledged, and
+// comes back once, by uid and in its order, when the store takes rows again. What was committed to a -wal that was lost
+// comes back from its capture. A file of a newer gatewayd is read and never written.
+//
 // Rows are never deleted by what happens to a conversation. Two flags say what a row is:
 //
 //	active 1, compacted 0   live: sent to the model, shown, found

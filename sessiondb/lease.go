@@ -106,7 +106,7 @@ func (s *Store) tryAcquire(ctx context.Context, session string, kind LeaseKind, 
 	now := time.Now()
 	l := Lease{Session: session, Kind: kind, Token: newUID(now), Holder: h, Expires: now.Add(ttl), TTL: ttl}
 	var reclaimed *Lease
-	s.recallFirst(ctx)
+	s.recallAll(ctx)
 	err := s.file.Write(ctx, sqlite.Op{
 		Label: "acquire lease", Patience: sqlite.Ordinary,
 		Do: func(tx *sqlite.Tx) error {

@@ -103,6 +103,23 @@ func (s *Store) recallFirst(ctx context.Context) {
 	}
 }
 
+// recallAll is recallFirst for a turn that begins: it also tries again what had to wait for somebody's turn.
+func (s *Store) recallAll(ctx context.Context) {
+	files, err := s.spool.list()
+	if err != nil || s.Writable() != nil {
+		return
+	}
+	for _, f := range files {
+		if f.name == spoolKept {
+			continue
+		}
+		if _, err := s.Replay(ctx, false); err != nil {
+			s.once.warn("spool not replayed", err.Error(), "path", s.spool.Dir(), "error", err)
+		}
+		return
+	}
+}
+
 // replay is one pass over the spool.
 type replay struct {
 	s      *Store
