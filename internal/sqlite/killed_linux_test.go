@@ -49,6 +49,14 @@ var killedJobs = map[string]killed{
 			return err
 		},
 	},
+	"repair in rollback mode": {
+		prepare: damagedInRollback, check: mendable, must: []string{"pwrite test.db-journal", "unlink test.db-journal", "pwrite test.db"},
+		do: func(ctx context.Context, path string, arm func()) error {
+			arm()
+			_, err := Repair(ctx, repairOptions(path))
+			return err
+		},
+	},
 	"journal change": {
 		prepare: sound, check: rowsStay, must: []string{"unlink test.db-wal", "pwrite test.db"},
 		do: func(ctx context.Context, path string, arm func()) error {
@@ -190,6 +198,15 @@ func damaged(t *testing.T, path string) {
 	execBare(t, path, "")
 	scribble(t, path, pageOf(t, path, "rows_session"))
 	execBare(t, path, "")
+}
+
+func damagedInRollback(t *testing.T, path string) {
+	t.Helper()
+	sound(t, path)
+	if _, err := SetJournalMode(t.Context(), path, "test.db", "delete"); err != nil {
+		t.Fatal(err)
+	}
+	scribble(t, path, pageOf(t, path, "rows_session"))
 }
 
 func mendable(t *testing.T, path string, done bool) {

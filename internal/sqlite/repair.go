@@ -31,7 +31,6 @@ type RepairOptions struct {
 
 	Log *slog.Logger
 
-	step func(name string) // tests stop here
 	free func(dir string) (free, total uint64)
 }
 
@@ -65,9 +64,6 @@ func Repair(ctx context.Context, o RepairOptions) (RepairReport, error) {
 	f, err := newFile(Options{Path: o.Path, Label: o.Label, Log: o.Log})
 	if err != nil {
 		return RepairReport{}, err
-	}
-	if o.step == nil {
-		o.step = func(string) {}
 	}
 	if o.free == nil {
 		o.free = spaceOf
@@ -112,7 +108,6 @@ func (r *repair) run(ctx context.Context) error {
 	if err := r.keepCopies(); err != nil {
 		return err
 	}
-	r.o.step("copied")
 	if err := r.mend(ctx); err != nil {
 		if class := ClassOf(err); class == Corrupt || class == NotADatabase {
 			err = errors.Join(err, tried.failed())
@@ -234,11 +229,9 @@ func (r *repair) mend(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("copy to mend: %w", err)
 	}
-	r.o.step("scratch")
 	if err := guard(func() error { return r.mendScratch(ctx) }); err != nil {
 		return err
 	}
-	r.o.step("mended")
 	return guard(func() error { return r.promote(held) })
 }
 
@@ -326,14 +319,12 @@ func (r *repair) probe() error {
 // promote writes the mended copy into the file that is held, in one transaction of SQLite's own: the inode stays, and
 // a kill leaves frames or a journal that the next opener throws away.
 func (r *repair) promote(held *Conn) error {
-	r.o.step("promoting")
 	if mutation.On("repair-promotes-by-rename") {
 		return os.Rename(r.scratch, r.f.path)
 	}
 	if err := held.db.Restore("main", fileURI(r.scratch, "")); err != nil {
 		return r.f.spaceDecides(fmt.Errorf("write the mended copy back: %w", err))
 	}
-	r.o.step("promoted")
 	if _, err := held.pragma("writable_schema=RESET"); err != nil {
 		return fmt.Errorf("read the mended schema: %w", err)
 	}

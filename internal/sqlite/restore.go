@@ -21,7 +21,6 @@ type RestoreOptions struct {
 	Beside map[string]string // file of the backup → where it goes, if nothing is there
 	DryRun bool              // look and say, and change nothing
 
-	step func(name string) // tests stop here
 }
 
 // RestoreReport says what a restore did, or would do.
@@ -44,9 +43,6 @@ func Restore(ctx context.Context, o RestoreOptions) (RestoreReport, error) {
 	f, err := newFile(Options{Path: o.Path, Label: o.Label})
 	if err != nil {
 		return RestoreReport{}, err
-	}
-	if o.step == nil {
-		o.step = func(string) {}
 	}
 	r := RestoreReport{Path: f.path, DryRun: o.DryRun}
 	if r.Backup, err = ReadBackup(o.Backup); err != nil {
@@ -126,13 +122,12 @@ func (f *File) restore(ctx context.Context, o RestoreOptions, r *RestoreReport) 
 		return f.explain(err, "it was left as it is")
 	}
 	defer os.Remove(stage)
-	o.step("staged")
 	release, err := f.haveAlone(ctx, r)
 	if err != nil {
 		return err
 	}
 	defer release()
-	if err := f.changeOver(stage, o, r); err != nil {
+	if err := f.changeOver(stage, r); err != nil {
 		return f.explain(err, fmt.Sprintf("the parts of the old file are in %s; run it again", r.Aside))
 	}
 	for name, to := range o.Beside {
@@ -189,11 +184,10 @@ func (f *File) haveAlone(ctx context.Context, r *RestoreReport) (release func(),
 // the new one.
 var sidecars = []string{"-journal", "-wal", "-shm"}
 
-func (f *File) changeOver(stage string, o RestoreOptions, r *RestoreReport) (err error) {
+func (f *File) changeOver(stage string, r *RestoreReport) (err error) {
 	if r.Aside, err = f.linkAside(); err != nil {
 		return fmt.Errorf("keep the old file: %w", err)
 	}
-	o.step("linked")
 	for _, side := range sidecars {
 		if side != "-shm" && !hasBytes(f.path+side) {
 			continue // it holds nothing; one that is gone could not be missed
@@ -201,12 +195,10 @@ func (f *File) changeOver(stage string, o RestoreOptions, r *RestoreReport) (err
 		if err := os.Remove(f.path + side); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		o.step("unlinked " + side)
 	}
 	if err := errors.Join(syncDir(f.dir()), os.Rename(stage, f.path)); err != nil {
 		return err
 	}
-	o.step("renamed")
 	for _, side := range sidecars {
 		if err := os.Remove(f.path + side); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
