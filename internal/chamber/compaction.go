@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
+	"time"
 )
 
 // Moment is a point of a turn, or after it, at which an agent waits for its model.
@@ -20,8 +22,8 @@ const (
 // Listener is the model server on the other side of the agents, as the faults see it.
 type Listener interface {
 	URL() string
-	// Hold waits for the next request of an agent at this moment and leaves it as it is, for ever: the agent waits.
-	Hold(ctx context.Context, tag string, at Moment) error
+	// Hold waits for the next request of an agent at this moment and leaves it as it is: the agent waits, until it is let go.
+	Hold(ctx context.Context, tag string, at Moment) (letGo func(), err error)
 }
 
 const agentTurns = 5
@@ -34,6 +36,7 @@ func Compactions(l Listener) []Episode {
 		{Name: "compaction_clean", Cast: folders(l), Faults: foldedAndResumed(l)},
 		{Name: "compaction_kill_turn", Cast: folders(l), Faults: foldedAndResumed(l, killAt(l, "gw", Asked, Found, Answering))},
 		{Name: "compaction_kill_summary", Cast: folders(l), Faults: foldedAndResumed(l, killAt(l, "gw", Summarising))},
+		{Name: "compaction_freeze", Modes: []string{WAL}, Cast: freezers(l), Faults: []Fault{freezeAt(l), allFoldsHold()}},
 	}
 }
 
@@ -65,7 +68,7 @@ func killAt(l Listener, name string, moments ...Moment) Fault {
 			return err
 		}
 		at := moments[s.Rand.IntN(len(moments))]
-		if err := l.Hold(ctx, name, at); err != nil {
+		if _, err := l.Hold(ctx, name, at); err != nil {
 			return fmt.Errorf("%s was not met while %s: %w", name, at, err)
 		}
 		before, err := s.census(ctx, name)
@@ -86,6 +89,50 @@ func killAt(l Listener, name string, moments ...Moment) Fault {
 		case before.Class != want:
 			return fmt.Errorf("while %s the leases %q were held instead of %q", at, before.Class, want)
 		}
+		return nil
+	}}
+}
+
+// freezers are an agent with a short lease that will lose it, and those who look on.
+func freezers(l Listener) []Part {
+	told := Params{TTL: time.Second, Talk: Talk{Model: l.URL(), Turns: agentTurns, Fold: true}}
+	return append([]Part{{Role: "agent", Name: "gw", Works: "ready", With: told, Error: "conflict"}}, folders(l)[2:]...)
+}
+
+// freezeAt stops an agent for longer than its lease lives while its summary is written. Another process takes a turn in
+// the conversation and folds; then the first one wakes, gets its summary, and must be refused.
+func freezeAt(l Listener) Fault {
+	return Fault{Name: "SIGSTOP past the lease of a compaction", Do: func(ctx context.Context, s *Stage) error {
+		p, err := s.player("gw")
+		if err != nil {
+			return err
+		}
+		if err := p.await(ctx, "acked", 2); err != nil {
+			return err
+		}
+		letGo, err := l.Hold(ctx, "gw", Summarising)
+		if err != nil {
+			return err
+		}
+		if err := p.proc.Signal(syscall.SIGSTOP); err != nil {
+			return err
+		}
+		defer p.proc.Signal(syscall.SIGCONT)
+		other := Part{Role: "agent", Name: "other", Works: "ready", With: p.part.With}
+		other.With.Tag, other.With.Talk.Turns = "gw", 1
+		if err := s.enter(other); err != nil {
+			return err
+		}
+		if err := s.cast["other"].await(ctx, "folded", 1); err != nil {
+			return err
+		}
+		letGo()
+		if err := p.proc.Signal(syscall.SIGCONT); err != nil {
+			return err
+		}
+		<-p.proc.Done()
+		s.gone = append(s.gone, p)
+		delete(s.cast, "gw")
 		return nil
 	}}
 }
@@ -165,21 +212,34 @@ func (p *actorProcess) wasKilled() bool {
 	return p.killed
 }
 
-// foldsHold has a fresh process look at everything that was said.
+// allFoldsHold has a fresh process look at everything that was said.
+func allFoldsHold() Fault {
+	return Fault{Name: "folds hold", Do: func(ctx context.Context, s *Stage) error {
+		_, err := s.folds(ctx)
+		return err
+	}}
+}
+
+func (s *Stage) folds(ctx context.Context) (map[string]Turns, error) {
+	p, err := s.once(ctx, Part{Role: "folds"})
+	if err != nil {
+		return nil, err
+	}
+	r := p.last("audited").Folds
+	if r == nil {
+		return nil, errors.New("folds: it said nothing")
+	}
+	for _, f := range r.Findings {
+		err = errors.Join(err, errors.New(f))
+	}
+	return r.Turns, err
+}
+
+// foldsHold also sees that what was to be folded was, and nothing else.
 func foldsHold() Fault {
 	return Fault{Name: "folds hold", Do: func(ctx context.Context, s *Stage) error {
-		p, err := s.once(ctx, Part{Role: "folds"})
-		if err != nil {
-			return err
-		}
-		r := p.last("audited").Folds
-		if r == nil {
-			return errors.New("folds: it said nothing")
-		}
-		gw, term := r.Turns["gw"], r.Turns["term"]
-		for _, f := range r.Findings {
-			err = errors.Join(err, errors.New(f))
-		}
+		turns, err := s.folds(ctx)
+		gw, term := turns["gw"], turns["term"]
 		if gw.Folded == 0 || gw.Last != "whole" || gw.Compacted == 0 {
 			err = errors.Join(err, fmt.Errorf("gw: %+v", gw))
 		}
