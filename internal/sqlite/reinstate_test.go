@@ -8,8 +8,8 @@ import (
 	"gatewayd/internal/problem"
 )
 
-// lose makes a database whose last row is in the captured -wal alone, and closes it.
-func lose(t *testing.T, parts ...string) (Options, Capture) {
+// loseLog makes a database whose last row is in the captured -wal alone, and closes it.
+func loseLog(t *testing.T, parts ...string) (Options, Capture) {
 	t.Helper()
 	o := testOptions(t)
 	f := mustOpen(t, o)
@@ -34,7 +34,7 @@ func reinstate(t *testing.T, o Options) error {
 
 func TestALostLogIsWrittenBackWhereNobodyWroteSince(t *testing.T) {
 	t.Parallel()
-	o, capture := lose(t, "-wal", "-shm")
+	o, capture := loseLog(t, "-wal", "-shm")
 	before, err := statInode(o.Path)
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func TestALostLogIsNotWrittenOverLaterRows(t *testing.T) {
 	for name, settle := range map[string]bool{"in the -wal": false, "in the database": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o, capture := lose(t, "-wal", "-shm")
+			o, capture := loseLog(t, "-wal", "-shm")
 			f := mustOpen(t, o)
 			mustWrite(t, f, insert("of somebody else"))
 			if settle {
@@ -105,7 +105,7 @@ func TestALostLogIsNotWrittenOverLaterRows(t *testing.T) {
 // A -wal that is still in its place is played in by whoever opens the database next.
 func TestALogThatIsStillThereIsLeftToTheNextOpen(t *testing.T) {
 	t.Parallel()
-	o, capture := lose(t, "-shm")
+	o, capture := loseLog(t, "-shm")
 	if err := reinstate(t, o); err != nil || capture.Salvaged() {
 		t.Errorf("%v, marked %t", err, capture.Salvaged())
 	}
@@ -116,7 +116,7 @@ func TestALogThatIsStillThereIsLeftToTheNextOpen(t *testing.T) {
 
 func TestALostLogIsNotWrittenBackUnderAHolder(t *testing.T) {
 	t.Parallel()
-	o, capture := lose(t, "-wal", "-shm")
+	o, capture := loseLog(t, "-wal", "-shm")
 	f := mustOpen(t, o)
 	if err := reinstate(t, o); !problem.Is(err, problem.Busy) || capture.Salvaged() {
 		t.Errorf("%v, marked %t", err, capture.Salvaged())
