@@ -27,7 +27,10 @@ type Scan struct {
 	Hidden []int
 }
 
-const deletedMark = " (deleted)"
+const (
+	deletedMark = " (deleted)"
+	maxTarget   = 4096 + len(deletedMark) // PATH_MAX
+)
 
 // OnDisk tells a name in a file system from sockets, pipes, devices and what the kernel makes up.
 func OnDisk(target string) bool {
@@ -73,8 +76,9 @@ func (s *Scan) process(pid int, match func(string) bool) error {
 	}
 	defer dir.Close()
 	names, err := dir.Readdirnames(-1)
+	buf := make([]byte, maxTarget)
 	for _, fd := range numbers(names) {
-		if read := s.descriptor(pid, fd, match); read != nil && !vanished(read) {
+		if read := s.descriptor(pid, fd, dir, buf, match); read != nil && !vanished(read) {
 			err = read
 		}
 	}
@@ -82,11 +86,11 @@ func (s *Scan) process(pid int, match func(string) bool) error {
 }
 
 // look asks for the file behind a descriptor; a test puts errors here.
-var look = inode
+var look = inodeIn
 
-func (s *Scan) descriptor(pid, fd int, match func(string) bool) error {
-	link := path(pid, "fd/"+strconv.Itoa(fd))
-	target, err := os.Readlink(link)
+func (s *Scan) descriptor(pid, fd int, dir *os.File, buf []byte, match func(string) bool) error {
+	link := strconv.Itoa(fd)
+	target, err := readlinkIn(dir, link, buf)
 	if err != nil {
 		return err
 	}
@@ -94,7 +98,7 @@ func (s *Scan) descriptor(pid, fd int, match func(string) bool) error {
 	if !match(target) {
 		return nil
 	}
-	dev, ino, err := look(link)
+	dev, ino, err := look(dir, link)
 	if vanished(err) || err != nil && mutation.On("scan-eacces-is-gone") {
 		return nil
 	}

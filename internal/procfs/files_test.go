@@ -14,12 +14,12 @@ func TestOnlyADescriptorThatIsGoneHoldsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	defer func() { look = inode }()
+	defer func() { look = inodeIn }()
 	for _, tc := range []struct {
 		errno syscall.Errno
 		found int
 	}{{syscall.ENOENT, 0}, {syscall.ESRCH, 0}, {syscall.EACCES, 1}, {syscall.EIO, 1}, {syscall.ELOOP, 1}} {
-		look = func(string) (uint64, uint64, error) { return 0, 0, tc.errno }
+		look = func(*os.File, string) (uint64, uint64, error) { return 0, 0, tc.errno }
 		found, err := OpenFiles(func(target string) bool { return target == file.Name() })
 		if err != nil || len(found) != tc.found {
 			t.Errorf("%v: found %+v, %v", tc.errno, found, err)

@@ -9,8 +9,10 @@
 //     not cost its neighbours in the same transaction anything.
 //   - Nothing is created, truncated, converted or renamed unless Options.Create said so and nothing was there. An
 //     on-disk WAL database is never switched to another journal.
-//   - A file that was replaced or whose WAL was unlinked is noticed before the next transaction, is never written
-//     again through this handle, and is not checkpointed when the handle closes.
+//   - A file that was replaced, overwritten or whose WAL was unlinked is noticed before the next transaction, is
+//     never written again through this handle, and is not checkpointed when the handle closes. What only the handle
+//     still has of it is copied into a capture beside the database before it closes, and no other handle is opened
+//     beside files that somebody holds and the disk has no more.
 //   - A truncated -shm or an out-of-memory inside SQLite costs the connection, not the process.
 //
 // Connections are closed without a checkpoint (SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE) and checkpoints are run
