@@ -80,7 +80,21 @@ func (a *Actor) auditStore(ctx context.Context, r *Audit) (err error) {
 	if err := a.auditIndexes(ctx, s, r); err != nil {
 		return err
 	}
-	return a.auditSearch(ctx, s, r, tokens)
+	if err := a.auditSearch(ctx, s, r, tokens); err != nil {
+		return err
+	}
+	return verified(ctx, s, r)
+}
+
+// verified asks the store's own audit. What it merely notes is no finding: a killed turn leaves an open call behind.
+func verified(ctx context.Context, s *sessiondb.Store, r *Audit) error {
+	v, err := sessiondb.Verify(ctx, s, sessiondb.VerifyOptions{RowsOnly: true})
+	for _, f := range v.Findings {
+		if f.Level == sessiondb.Damage {
+			r.found("verify: %s", f)
+		}
+	}
+	return err
 }
 
 // whole asks SQLite itself.
