@@ -1,6 +1,7 @@
 package sessiondb
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -73,6 +74,21 @@ func (s *Store) admit(tx *sqlite.Tx, ix index) error {
 	}
 	held.Token, held.Expires = s.work.token, now.Add(rebuildTTL).UnixMicro()
 	return held.write(tx)
+}
+
+// rebuilds reports an index that is stale or being built anew. A search leaves it alone: a step of a rebuild that nobody
+// goes on with would keep everybody else from it for rebuildTTL.
+func (s *Store) rebuilds(ctx context.Context, i int) (does bool) {
+	_ = s.file.Read(ctx, func(c *sqlite.Conn) error {
+		held, err := readTicket(c)
+		if err != nil {
+			return err
+		}
+		_, stale, err := indexes[i].readMark(c)
+		does = stale || slices.Contains(held.Tables, indexes[i].table)
+		return err
+	})
+	return does
 }
 
 // finished takes an index that has all rows off the ticket, in the transaction of its last chunk.

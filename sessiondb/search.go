@@ -214,6 +214,9 @@ func (s *Store) finishAlone(ctx context.Context, e expr, q Query, found *finding
 
 // shortenTail asks for chunks while too many rows lie above the mark, for a while.
 func (s *Store) shortenTail(ctx context.Context, ix int) error {
+	if !s.work.isRunning() && s.rebuilds(ctx, ix) {
+		return ctx.Err()
+	}
 	wait, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
 	err := s.approach(wait, maxTail+1, ix)

@@ -90,7 +90,8 @@ def write_message(db, ledger, role):
         db.execute("""INSERT INTO messages(id, uid, session_id, origin_id, role, content, created_at)
             SELECT n, ?, ?, n, ?, ?, ? FROM (SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'messages'), 0) + 1 AS n)""",
                    (token, tag, role, token + " from a stranger", now))
-        db.execute("UPDATE sessions SET message_count = message_count + 1, last_active = ? WHERE id = ?", (now, tag))
+        db.execute("""UPDATE sessions SET message_count = message_count + 1, last_active = ?,
+            preview = CASE WHEN preview = '' AND ? = 'user' THEN ? ELSE preview END WHERE id = ?""", (now, role, token + " from a stranger", tag))
     transaction(db, work)
     ledger.ack(token)
 
