@@ -100,7 +100,7 @@ func (r *Registry) closeWhere(ctx context.Context, match func(path string) bool)
 	if len(stuck) > 0 {
 		r.log.Error("close did not end in time", "path", stuck, "stacks", stacks())
 		failed = errors.Join(failed, &problem.Error{
-			Kind: problem.Busy, Thing: strings.Join(stuck, ", "), What: "is still being closed",
+			Kind: problem.Unavailable, Thing: strings.Join(stuck, ", "), What: "is still being closed",
 			Fate: "the close goes on", Remedy: "wait for it before the file is touched", Err: context.Cause(ctx),
 		})
 	}
