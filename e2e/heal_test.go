@@ -79,6 +79,9 @@ func TestADaemonThatLosesItsWALGoesOnAndHasEveryRow(t *testing.T) {
 		t.Errorf("state.db is %s", how)
 	}
 	d.stop()
+	if out, errs, code := cli(t, d.home, "sessions", "verify"); code != 0 {
+		t.Errorf("verify: %d\n%s%s", code, out, errs)
+	}
 }
 
 // Another file is put in the place of state.db. The daemon goes on with what lies there now; nothing of the old one is

@@ -160,11 +160,12 @@ func (d *daemon) openFiles(ctx context.Context) (err error) {
 		options.Heal = true
 		return sessiondb.Open(ctx, options)
 	})
-	d.store = keptStore{stores.Keep(storePath(d.config.Config))}
+	d.store.keep = stores.Keep(storePath(d.config.Config))
 	store, release, err := d.store.acquire(ctx)
 	if err != nil {
 		return err
 	}
+	d.store.path = store.File().Path()
 	d.decide("state.db", store.File().Journal().Mode, store.File().Journal().Reason)
 	release()
 	if d.root, err = kanban.OpenRoot(d.config.Kanban.Root); err != nil {

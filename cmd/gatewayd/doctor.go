@@ -243,7 +243,7 @@ func checkFile(ctx context.Context, name, path, table, column string) check {
 	case foreign:
 		return check{Name: name, State: "failed", Detail: path + " is a database of another program: it has no " + table + "." + column, Remedy: "move it away, or put the right file back"}
 	case found != "ok":
-		return check{Name: name, State: "failed", Detail: path + " is damaged: " + found, Remedy: "copy it away with its -wal and -shm, then put a good copy back"}
+		return check{Name: name, State: "failed", Detail: path + " is damaged: " + found, Remedy: "stop what has it open, then run `gatewayd repair`; or put a backup back with `gatewayd restore`"}
 	}
 	return ok(name, "whole, journal mode %s", f.Journal().Mode)
 }

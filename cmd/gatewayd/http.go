@@ -26,7 +26,7 @@ func (d *daemon) makeAPI(context.Context) error {
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		Handler: api.New(api.Options{
-			Chat: d.gateway, Sessions: d.store, Boards: boardDoor{d.root, d}, Dispatch: dispatchDoor{d.dispatcher},
+			Chat: d.gateway, Sessions: d.store, Store: d.store, Boards: boardDoor{d.root, d}, Dispatch: dispatchDoor{d.dispatcher},
 			Model: d.model.Describe, Checks: d.checks, Status: func(context.Context) any { return d.status() },
 			Key: d.key.Reveal(), Addr: d.listener.Addr().String(), AllowedHosts: d.config.API.AllowedHosts,
 			AllowedOrigins: d.config.API.AllowedOrigins, MaxBody: d.config.API.MaxBodyBytes, MaxTurns: d.config.API.MaxConcurrentTurns,
@@ -66,12 +66,7 @@ func (d *daemon) checks(context.Context) []api.Check {
 
 // checkState looks at flags and at what lies beside state.db; it does not wait for a store that is being opened anew.
 func (d *daemon) checkState() api.Check {
-	store, release, err := d.store.now()
-	if err != nil {
-		return checked("state.db", err)
-	}
-	defer release()
-	health := store.Health()
+	health := d.store.Health()
 	c := api.Check{Name: "state.db", Status: "ok", Reason: health.Trouble()}
 	switch {
 	case health.State == sessiondb.StateQuarantined:

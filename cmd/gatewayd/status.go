@@ -12,19 +12,21 @@ import (
 	"gatewayd/gateway"
 	"gatewayd/kanban/dispatch"
 	"gatewayd/registry"
+	"gatewayd/sessiondb"
 )
 
 // status is what the daemon says of itself, at GET /api/status and by `gatewayd status`.
 type status struct {
-	PID        int             `json:"pid"`
-	Build      build           `json:"build"`
-	Home       string          `json:"home"`
-	Addr       string          `json:"addr"`
-	Started    time.Time       `json:"started"`
-	Decisions  []decision      `json:"decisions"`
-	Dispatcher dispatch.Status `json:"dispatcher"`
-	Gateway    gateway.Status  `json:"gateway"`
-	Files      registry.Stats  `json:"files"`
+	PID        int              `json:"pid"`
+	Build      build            `json:"build"`
+	Home       string           `json:"home"`
+	Addr       string           `json:"addr"`
+	Started    time.Time        `json:"started"`
+	Decisions  []decision       `json:"decisions"`
+	Dispatcher dispatch.Status  `json:"dispatcher"`
+	Gateway    gateway.Status   `json:"gateway"`
+	Store      sessiondb.Health `json:"store"`
+	Files      registry.Stats   `json:"files"`
 }
 
 // decision is one thing that the daemon settled at its start, and why.
@@ -37,7 +39,7 @@ type decision struct {
 func (d *daemon) status() status {
 	return status{
 		PID: os.Getpid(), Build: thisBuild(), Home: d.config.Home, Addr: d.listener.Addr().String(), Started: d.started,
-		Decisions: d.decisions, Dispatcher: d.dispatcher.Status(), Gateway: d.gateway.Status(), Files: d.registry.Stats(),
+		Decisions: d.decisions, Dispatcher: d.dispatcher.Status(), Gateway: d.gateway.Status(), Store: d.store.Health(), Files: d.registry.Stats(),
 	}
 }
 
@@ -62,6 +64,9 @@ func printStatus(w io.Writer, s status) {
 	fmt.Fprintf(w, "running, pid %d, up %s, http://%s\n\n", s.PID, time.Since(s.Started).Round(time.Second), s.Addr)
 	printDecisions(w, s.Decisions)
 	d := s.Dispatcher
+	if trouble := s.Store.Trouble(); trouble != "" {
+		fmt.Fprintf(w, "\nstate.db: %s\n", text(trouble))
+	}
 	fmt.Fprintf(w, "\nturns: %d running, %d waiting, %d ended (%d failed, %d interrupted)\n",
 		len(s.Gateway.Running), s.Gateway.Queued, s.Gateway.Turns, s.Gateway.Failed, s.Gateway.Interrupted)
 	printDispatcher(w, d)

@@ -16,6 +16,7 @@ const heals = 10 * time.Second
 // long as it lasts, so that a store whose file was lost can be closed and opened anew without anybody starting over.
 type keptStore struct {
 	keep *registry.Keep[*sessiondb.Store]
+	path string // without links: the spool lies beside the file itself
 }
 
 // acquire lends the store as it is now, or as it is soon.
@@ -60,6 +61,28 @@ func (k keptStore) Writable() error {
 	}
 	defer release()
 	return store.Writable()
+}
+
+// State is asked by every look at /health, and costs flags.
+func (k keptStore) State() sessiondb.State {
+	store, release, err := k.now()
+	if err != nil {
+		return sessiondb.StateQuarantined
+	}
+	defer release()
+	return store.State()
+}
+
+// Health tells of a store that cannot be opened by what lies beside it.
+func (k keptStore) Health() sessiondb.Health {
+	store, release, err := k.now()
+	if err != nil {
+		h := sessiondb.Beside(k.path)
+		h.State, h.Reason, h.Detail = sessiondb.StateQuarantined, "not open", err.Error()
+		return h
+	}
+	defer release()
+	return store.Health()
 }
 
 // do runs one call that answers with an error only.
@@ -111,8 +134,14 @@ func (k keptStore) Search(ctx context.Context, q sessiondb.Query) ([]sessiondb.H
 	return lent(k, ctx, func(s *sessiondb.Store) ([]sessiondb.Hit, error) { return s.Search(ctx, q) })
 }
 
+// Append keeps the rows in the spool where there is no store to take them.
 func (k keptStore) Append(ctx context.Context, l sessiondb.Lease, rows []sessiondb.NewMessage) ([]sessiondb.Message, error) {
-	return lent(k, ctx, func(s *sessiondb.Store) ([]sessiondb.Message, error) { return s.Append(ctx, l, rows) })
+	store, release, err := k.acquire(ctx)
+	if err != nil {
+		return nil, sessiondb.SpoolOf(k.path).Append(ctx, l, rows, err)
+	}
+	defer release()
+	return store.Append(ctx, l, rows)
 }
 
 func (k keptStore) Repair(ctx context.Context, l sessiondb.Lease, repairs []sessiondb.RowRepair) error {
@@ -135,8 +164,14 @@ func (k keptStore) Renew(ctx context.Context, l sessiondb.Lease) (sessiondb.Leas
 	return lent(k, ctx, func(s *sessiondb.Store) (sessiondb.Lease, error) { return s.Renew(ctx, l) })
 }
 
+// Release is spooled like the rows that it ends.
 func (k keptStore) Release(ctx context.Context, l sessiondb.Lease) error {
-	return k.do(ctx, func(s *sessiondb.Store) error { return s.Release(ctx, l) })
+	store, release, err := k.acquire(ctx)
+	if err != nil {
+		return sessiondb.SpoolOf(k.path).Release(ctx, l, err)
+	}
+	defer release()
+	return store.Release(ctx, l)
 }
 
 func (k keptStore) Break(ctx context.Context, l sessiondb.Lease) error {

@@ -129,7 +129,7 @@ type advice struct {
 
 var advices = map[Class]advice{
 	Busy:         {problem.Busy, "is locked by another process", "try again, or look who holds it with `fuser`"},
-	Corrupt:      {problem.Damaged, "is damaged", "copy it away with its -wal and -shm, then put a good copy back"},
+	Corrupt:      {problem.Damaged, "is damaged", "stop what has it open, then run `gatewayd repair`; or put a backup back with `gatewayd restore`"},
 	NotADatabase: {problem.Damaged, "is not a SQLite database", "move it away, or put the right file back"},
 	Replaced:     {problem.Damaged, "was replaced on disk while it was open", "it is opened anew at the next use; see who copies over it"},
 	Overwritten:  {problem.Damaged, "was overwritten in place by another database while it was open", "it is opened anew at the next use; see who copies over it"},
