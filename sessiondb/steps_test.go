@@ -186,7 +186,16 @@ func sound(t *testing.T, s *Store) {
 	checkIndexes(t, s)
 	equal(t, "wrong counters", number(t, s, `SELECT count(*) FROM sessions WHERE message_count <> (SELECT count(*) FROM messages WHERE session_id = sessions.id AND active = 1) AND end_reason IS NOT '`+EndDeleted+`'`), 0)
 	equal(t, "rows of no session", number(t, s, `SELECT count(*) FROM messages WHERE session_id NOT IN (SELECT id FROM sessions)`), 0)
-	equal(t, "damage", number(t, s, `SELECT count(*) FROM pragma_integrity_check WHERE integrity_check <> 'ok'`), 0)
+	err := s.file.Read(t.Context(), func(c *sqlite.Conn) error {
+		lookAnew(c)
+		var verdict string
+		_, err := c.Row(`PRAGMA integrity_check`, nil, &verdict)
+		equal(t, "integrity", verdict, "ok")
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
 }
 
 // judge compares what was found with what there was and what there should be, and sees that the test tested.
