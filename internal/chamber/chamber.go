@@ -144,8 +144,8 @@ func (c *Chamber) argv(part Part, seed uint64) ([]string, error) {
 }
 
 // audit asks a fresh process what is in the files.
-func (c *Chamber) audit(ctx context.Context, seed uint64) (*Audit, error) {
-	p, err := c.start(Part{Role: "audit"}, seed)
+func (c *Chamber) audit(ctx context.Context, seed uint64, parted bool) (*Audit, error) {
+	p, err := c.start(Part{Role: "audit", With: Params{Parted: parted}}, seed)
 	if err != nil {
 		return nil, err
 	}

@@ -42,6 +42,7 @@ type Episode struct {
 	Verbs   [][]string // of the program itself, run by turns beside the roles; one that begins with sqlite3 is that program
 	Faults  []Fault
 	After   []Fault // when the cast has ended, before the audit: what a person does
+	Parts   bool    // rows are salvaged into conversations that went on meanwhile, and stand behind what came since
 	Deletes bool    // its faults delete files under open handles: that they are held for a while is no finding
 }
 
@@ -223,7 +224,7 @@ func (s *Stage) strike(ctx context.Context, failed bool) (wrong []string) {
 
 // settle looks at the files when nobody writes any more.
 func (s *Stage) settle(ctx context.Context) (wrong []string) {
-	a, err := s.audit(ctx, s.Seed)
+	a, err := s.audit(ctx, s.Seed, s.Episode.Parts)
 	if err != nil {
 		return []string{err.Error()}
 	}

@@ -60,7 +60,7 @@ func Losses() []Episode {
 	wal := []string{WAL}
 	loss := func(name, what string, modes []string, reason sqlite.Reason, do func(context.Context, *Stage) error) Episode {
 		return Episode{
-			Name: name, Modes: modes, Deletes: true, Cast: healers(),
+			Name: name, Modes: modes, Deletes: true, Parts: true, Cast: healers(),
 			Faults: []Fault{lose(what, reason, do), captured()}, After: []Fault{salvaged()},
 		}
 	}

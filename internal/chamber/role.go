@@ -56,6 +56,7 @@ type Params struct {
 	Busy    bool          `json:",omitempty"` // a lock may be waited out: the mode is DELETE
 	Stray   int           `json:",omitempty"` // each so many writes the three files are opened and closed; 0 never
 	Heal    bool          `json:",omitempty"` // a lost generation is survived: close, open again, go on
+	Parted  bool          `json:",omitempty"` // rows were salvaged into conversations that had gone on
 	Full    bool          `json:",omitempty"` // a full disk is survived: go on when there is space again
 	Rest    time.Duration `json:",omitempty"` // between two writes
 	TTL     time.Duration `json:",omitempty"` // of leases
