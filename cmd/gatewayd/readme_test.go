@@ -47,6 +47,33 @@ func TestREADMECommandsAreUnderstood(t *testing.T) {
 	}
 }
 
+// So is every command in docs.
+func TestCommandsOfTheDocsAreUnderstood(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(pages) < 2 {
+		t.Fatalf("%d pages, %v", len(pages), err)
+	}
+	commands := 0
+	for _, page := range pages {
+		raw, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range blocks(string(raw), "sh") {
+			for line := range strings.Lines(block) {
+				line, _, _ = strings.Cut(line, "#")
+				if args, ok := strings.CutPrefix(strings.TrimSpace(line), "gatewayd "); ok {
+					commands++
+					understands(t, shellWords(args))
+				}
+			}
+		}
+	}
+	if commands < 10 {
+		t.Errorf("only %d commands of the docs were tried", commands)
+	}
+}
+
 func understands(t *testing.T, args []string) {
 	t.Helper()
 	root := (&cli{}).root()
