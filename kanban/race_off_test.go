@@ -1,0 +1,5 @@
+//go:build !race
+
+package kanban
+
+const raceEnabled = false
