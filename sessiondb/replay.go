@@ -382,12 +382,14 @@ func (r *spooled) name() string {
 // healPatience bounds what a start waits for another process that replays.
 const healPatience = time.Minute
 
-// heal brings back what the store missed. What it cannot bring back stays where it is, and the store opens all the same.
+// heal brings back what the store missed. What it cannot bring back stays where it is, and the store opens all the same;
+// so it goes on when whoever happened to open the store has stopped waiting. The next one would be handed a store that
+// lacks acknowledged rows, and would write behind the gap.
 func (s *Store) heal(ctx context.Context) {
 	if s.Writable() != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, healPatience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healPatience)
 	defer cancel()
 	s.salvageOwn(ctx)
 	if _, err := s.Replay(ctx, false); err != nil {

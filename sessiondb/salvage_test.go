@@ -1,6 +1,7 @@
 package sessiondb
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -161,6 +162,18 @@ func TestAReplacedFileIsNotSalvagedWithoutAPerson(t *testing.T) {
 	rows, err := again.Transcript(t.Context(), l.Session)
 	must(t, err)
 	equal(t, "the spooled row is back, in a session made anew", strings.Join(contents(rows), " "), "spooled")
+}
+
+// Whoever happens to open the store may be gone a moment later; the next one writes into it.
+func TestWhatWasLostComesBackAlsoWhenTheOpenerStopsWaiting(t *testing.T) {
+	path, _, young, want := lossy(t)
+	s, log := openStore(t, path)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.heal(gone)
+	if got := picture(t, s, young.Session); got != want[young.Session] {
+		t.Errorf("the session is\n%s\nwant\n%s\n%s", got, want[young.Session], log.text())
+	}
 }
 
 // A capture that is not what its manifest says, or has no database, is refused in words, and nothing changes.
