@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"gatewayd/internal/problem"
 	"gatewayd/internal/sqlite"
 )
 
@@ -67,12 +68,10 @@ func Open(ctx context.Context, opts Options) (*Board, error) {
 		_ = os.MkdirAll(filepath.Dir(opts.Path), 0o700) // the open says it better if this fails
 		init.acquire(ctx)
 	}
-	if opts.Heal {
-		if err := sqlite.Reinstate(ctx, opts.Path, BoardLabel(opts.Slug), opts.Log); err != nil {
-			b.log.Error("what a board lost is not in it", "path", opts.Path, "error", err)
-		}
+	err := b.reinstate(ctx, opts)
+	if err != nil {
+		return nil, err
 	}
-	var err error
 	b.file, err = sqlite.Open(ctx, b.fileOptions(opts, &init))
 	if err != nil {
 		return nil, b.explain(err)
@@ -113,6 +112,23 @@ func (b *Board) Path() string { return b.path }
 
 // File is the open database, for health, stamps and checkpoints.
 func (b *Board) File() *sqlite.File { return b.file }
+
+// reinstate writes back what the board lost. Where that can be done later (somebody has the file open, the disk is full)
+// the board is not opened either: its first write would leave those rows to a person. So it does not end with the wait
+// of whoever happened to open the board.
+func (b *Board) reinstate(ctx context.Context, opts Options) error {
+	if !opts.Heal {
+		return nil
+	}
+	err := sqlite.Reinstate(context.WithoutCancel(ctx), opts.Path, BoardLabel(opts.Slug), opts.Log)
+	if problem.Is(err, problem.Busy) || problem.Is(err, problem.Full) {
+		return err
+	}
+	if err != nil {
+		b.log.Error("what a board lost is not in it", "path", opts.Path, "error", err)
+	}
+	return nil
+}
 
 // Close gives the file back. The -wal stays; that is normal.
 func (b *Board) Close() error { return b.file.Close() }
