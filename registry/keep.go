@@ -77,14 +77,32 @@ func (keep *Keep[H]) Acquire(ctx context.Context) (Ref[H], error) {
 	}
 }
 
+// Look counts a reference on the generation that is open and well, for who wants to know how things are: it opens
+// nothing and waits for nothing. Without one, the error is that of Acquire.
+func (keep *Keep[H]) Look() (Ref[H], error) {
+	r, k := keep.kind.registry, keep.keeper
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if g := k.gen; g != nil && !g.ended.Load() && !g.lost() {
+		s, epoch := g.entry.take(g)
+		return Ref[H]{s, epoch}, nil
+	}
+	return Ref[H]{}, k.notOpen(nil)
+}
+
 // ended is the error of a wait that was not long enough.
 func (keep *Keep[H]) ended(ctx context.Context) error {
 	r, k := keep.kind.registry, keep.keeper
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return k.notOpen(context.Cause(ctx))
+}
+
+// notOpen says that a generation was lost and the next one is not there.
+func (k *keeper) notOpen(cause error) error {
 	return &problem.Error{
 		Kind: problem.Unavailable, Thing: k.path, What: "was lost under its users and cannot be opened again yet", Fate: "nothing was changed",
-		Remedy: "it is tried again by itself", Err: errors.Join(k.trouble, context.Cause(ctx)),
+		Remedy: "it is tried again by itself", Err: errors.Join(k.trouble, cause),
 	}
 }
 

@@ -24,6 +24,16 @@ func (k keptStore) acquire(ctx context.Context) (*sessiondb.Store, func(), error
 	ctx, cancel := context.WithTimeout(ctx, heals)
 	defer cancel()
 	ref, err := k.keep.Acquire(ctx)
+	return borrowed(ref, err)
+}
+
+// now is acquire for a look, which opens nothing and waits for nothing.
+func (k keptStore) now() (*sessiondb.Store, func(), error) {
+	ref, err := k.keep.Look()
+	return borrowed(ref, err)
+}
+
+func borrowed(ref registry.Ref[*sessiondb.Store], err error) (*sessiondb.Store, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
@@ -38,24 +48,14 @@ func (k keptStore) acquire(ctx context.Context) (*sessiondb.Store, func(), error
 // soon is how long a message waits for a store that was just lost: most are back within a second.
 const soon = 3 * time.Second
 
-// glance is how long a look waits that wants to know how things are, not how they will be.
-const glance = 50 * time.Millisecond
-
-// now is acquire for a look.
-func (k keptStore) now() (*sessiondb.Store, func(), error) { return k.within(glance) }
-
-func (k keptStore) within(d time.Duration) (*sessiondb.Store, func(), error) {
-	ctx, cancel := context.WithTimeout(context.Background(), d)
-	defer cancel()
-	return k.acquire(ctx)
-}
-
 // release ends the standing reference.
 func (k keptStore) release() { k.keep.Release() }
 
 // Writable is asked before a message is taken. A store that is not back soon takes none.
 func (k keptStore) Writable() error {
-	store, release, err := k.within(soon)
+	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	defer cancel()
+	store, release, err := k.acquire(ctx)
 	if err != nil {
 		return err
 	}
