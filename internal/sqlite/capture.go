@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -137,7 +138,7 @@ func (f *File) stage(trigger, note string) (got Capture, err error) {
 	if err != nil {
 		return got, err
 	}
-	whole, err := f.roomFor(r, others)
+	whole, err := f.makeRoom(r, others)
 	if err != nil {
 		return got, err
 	}
@@ -171,6 +172,26 @@ func (f *File) stage(trigger, note string) (got Capture, err error) {
 		return got, err
 	}
 	return Capture{dir, m}, syncDir(filepath.Dir(dir))
+}
+
+// makeRoom is roomFor after those captures went whose rows are all in the database, the oldest first and no more than
+// it takes. Were they counted, the fourth loss in the life of a database would be the first that nobody can play back.
+func (f *File) makeRoom(r *relic, others []Capture) (whole bool, err error) {
+	for _, old := range slices.Backward(others) {
+		if whole, err = f.roomFor(r, others); whole || sizeOf(r.main) > captureMainMax {
+			return whole, err
+		}
+		if !old.Salvaged() {
+			continue
+		}
+		if err := old.remove(); err != nil {
+			f.log.Warn("salvaged capture could not be removed", "path", old.Dir, "error", err)
+			continue
+		}
+		f.log.Info("salvaged capture removed to make room for a new one", "path", old.Dir)
+		others = slices.DeleteFunc(slices.Clone(others), func(c Capture) bool { return c.Dir == old.Dir })
+	}
+	return f.roomFor(r, others)
 }
 
 // roomFor decides whether the database is copied whole, and refuses where not even the -wal fits.

@@ -124,6 +124,44 @@ func TestBeyondItsCapACaptureHasTheHeaderAndTheWAL(t *testing.T) {
 	}
 }
 
+// A salvaged capture has done its work: it must not cost the next loss its database.
+func TestSalvagedCapturesMakeRoomForTheNextWholeOne(t *testing.T) {
+	t.Parallel()
+	o := testOptions(t)
+	var first Capture
+	for i := range captureCount + 2 {
+		f := mustOpen(t, o)
+		mustWrite(t, f, insert(fmt.Sprint("row ", i)))
+		if err := removeAll(o.Path, "-wal", "-shm"); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		o.Create = false
+		all := wantCapturesOf(t, o.Path, min(i+1, captureCount))
+		newest := all[0]
+		if i > 0 && newest.Manifest.CapturedAt.Before(all[1].Manifest.CapturedAt) {
+			t.Error("the newest is not listed first")
+		}
+		if newest.Manifest.Main.Mode != MainCopied {
+			t.Fatalf("loss %d has no copy of the database: %+v", i+1, newest.Manifest)
+		}
+		if i == 0 {
+			first = newest
+			restoreFrom(t, newest, o.Path)
+		}
+		if err := newest.MarkSalvaged("done"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range wantCapturesOf(t, o.Path, captureCount) {
+		if c.Manifest.CapturedAt.Equal(first.Manifest.CapturedAt) {
+			t.Error("the oldest is still there")
+		}
+	}
+}
+
 // restoreFrom puts what a capture holds in the place of the database.
 func restoreFrom(t *testing.T, c Capture, path string) {
 	t.Helper()

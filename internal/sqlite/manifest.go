@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -131,8 +132,8 @@ func Captures(path string) ([]Capture, error) {
 			found = append(found, c)
 		}
 	}
-	slices.SortFunc(found, func(a, b Capture) int {
-		return -strings.Compare(filepath.Base(a.Dir), filepath.Base(b.Dir))
+	slices.SortFunc(found, func(a, b Capture) int { // names are of one second: two processes meet a loss in the same one
+		return cmp.Or(b.Manifest.CapturedAt.Compare(a.Manifest.CapturedAt), strings.Compare(b.Dir, a.Dir))
 	})
 	return found, nil
 }

@@ -39,6 +39,23 @@ func (c Capture) MarkSalvaged(report any) error {
 	return errors.Join(err, file.Sync(), file.Close(), syncDir(c.Dir))
 }
 
+// remove takes a salvaged capture away, its mark last: what is left of a removal that was cut short is still salvaged.
+func (c Capture) remove() error {
+	entries, err := os.ReadDir(c.Dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() == salvagedMark {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(c.Dir, e.Name())); err != nil {
+			return err
+		}
+	}
+	return os.RemoveAll(c.Dir)
+}
+
 // Reinstate writes the newest capture beside a database back into it, where nobody has written the database since its
 // generation was lost: then what the capture plays back is the database, with every acknowledged row. It is for files
 // whose rows have no names of their own, by which they could be added to later ones. It is nil and nothing is changed
