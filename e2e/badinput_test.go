@@ -179,9 +179,9 @@ func TestCtrlCInAChatBeforeTheFirstWord(t *testing.T) {
 	d.stop()
 }
 
-// A state.db that is taken away under the daemon costs no row and no silence: the message is refused, the daemon asks
-// for a new start by its exit code, and the file is what it was.
-func TestAStateFileThatIsTakenAwayAsksForANewStart(t *testing.T) {
+// A state.db that is taken away under the daemon costs no row and no silence: messages are refused in words, no new file
+// is made in its place, and when it is put back the same process goes on.
+func TestAStateFileThatIsTakenAwayIsWaitedFor(t *testing.T) {
 	home := newHome(t, "model: {provider: offline}\n")
 	d := start(t, home)
 	if err := d.say("s", "kept", nil); err != nil {
@@ -196,18 +196,20 @@ func TestAStateFileThatIsTakenAwayAsksForANewStart(t *testing.T) {
 		}
 	}
 	move(home, away)
-	if err := d.say("s", "refused", nil); err == nil || !strings.Contains(err.Error(), "replaced on disk") {
-		t.Errorf("a message to a file that is gone: %v", err)
+	for range 2 {
+		if err := d.say("s", "refused", nil); err == nil || !strings.Contains(err.Error(), "503") || !strings.Contains(err.Error(), "state.db") {
+			t.Errorf("a message to a file that is gone: %v", err)
+		}
 	}
-	if code, signal := d.end(); code != 75 || signal != 0 {
-		t.Errorf("code %d, signal %d, want 75", code, signal)
+	if how := d.check("state.db"); !strings.HasPrefix(how, "failed") || !strings.Contains(how, "does not exist") {
+		t.Errorf("health says %q", how)
 	}
 	if _, err := os.Stat(filepath.Join(home, "state.db")); err == nil {
 		t.Error("a new state.db was made in the place of the one that is gone")
 	}
 	move(away, home)
-	d = start(t, home)
-	if rows := d.rows("s"); len(rows) != 2 || rows[0].Content != "kept" {
+	d.speak("s", "again")
+	if rows := d.rows("s"); len(rows) != 4 || rows[0].Content != "kept" {
 		t.Errorf("rows afterwards: %+v", rows)
 	}
 	d.stop()

@@ -80,17 +80,18 @@ func TestALinkToNothingIsNoBoard(t *testing.T) {
 	}
 }
 
-// No remedy names a verb that does not exist.
+// What is no database cannot be repaired; what is damaged may be.
 func TestRemediesOfADamagedBoardCanBeFollowed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kanban.db")
 	if err := os.WriteFile(path, []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, noDatabase := Open(t.Context(), Options{Path: path})
-	for _, err := range []error{noDatabase, corruptBoard("b", path, errTorn)} {
-		if err == nil || strings.Contains(err.Error(), "repair") || !strings.Contains(err.Error(), "put ") {
-			t.Errorf("%v", err)
-		}
+	if noDatabase == nil || strings.Contains(noDatabase.Error(), "gatewayd repair") || !strings.Contains(noDatabase.Error(), "put the right file back") {
+		t.Errorf("%v", noDatabase)
+	}
+	if err := corruptBoard("b", path, errTorn); !strings.Contains(err.Error(), "gatewayd repair") || !strings.Contains(err.Error(), "gatewayd restore") {
+		t.Errorf("%v", err)
 	}
 }
 

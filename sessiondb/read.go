@@ -10,8 +10,8 @@ import (
 
 // MessageFilter chooses rows of a session. Without flags: live rows by id. IncludeCompacted shows each logical message
 // once, at the place of its first row (OriginID), as its newest live copy, without what only the model is sent.
-// IncludeInactive adds superseded rows, by id, copies and all; being for inspection, it alone gives Wire and Effect, which
-// are between the store, the model and a resume.
+// IncludeInactive adds superseded rows, by id, copies and all; being for inspection, it alone gives Wire, which is between
+// the store and the model.
 //
 // A page of any of the three costs what is on it, wherever in a history it lies: After goes forward from a place, Before
 // backward. A place is an id, with IncludeCompacted an origin id: that of the last row forward, of the first backward.
@@ -90,7 +90,7 @@ func (s *Store) page(c *sqlite.Conn, session string, f MessageFilter) (out []Mes
 	}
 	if !f.IncludeInactive {
 		for i := range out {
-			out[i].Wire, out[i].Effect = "", ""
+			out[i].Wire = ""
 		}
 	}
 	return out, err

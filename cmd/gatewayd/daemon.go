@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -155,10 +156,15 @@ func (d *daemon) makeReaper(context.Context) (err error) {
 // dispatcher's to report: the other boards and the conversations go on.
 func (d *daemon) openFiles(ctx context.Context) (err error) {
 	d.registry = registry.New(registry.Options{Log: d.log})
+	var made atomic.Bool // a store that was here once is never made anew: it comes back, or a person decides
 	stores := registry.For(d.registry, func(ctx context.Context, _ string) (*sessiondb.Store, error) {
 		options := storeOptions(d.config.Config, d.log)
-		options.Heal = true
-		return sessiondb.Open(ctx, options)
+		options.Heal, options.Existing = true, made.Load()
+		store, err := sessiondb.Open(ctx, options)
+		if err == nil {
+			made.Store(true)
+		}
+		return store, err
 	})
 	d.store.keep = stores.Keep(storePath(d.config.Config))
 	store, release, err := d.store.acquire(ctx)
