@@ -250,13 +250,14 @@ func (d *daemon) keepBackups(ctx context.Context) {
 	}
 }
 
+// lastBackup is when the newest backup of the store was made. A manifest has the path without links.
 func (d *daemon) lastBackup() time.Time {
 	all, err := sqlite.Backups(backupDir(d.config.Config))
 	if err != nil {
 		return time.Time{}
 	}
 	for _, b := range all {
-		if b.Manifest.Path == storePath(d.config.Config) {
+		if b.Manifest.Path == d.store.path {
 			return b.Manifest.MadeAt
 		}
 	}
