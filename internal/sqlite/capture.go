@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -310,17 +309,5 @@ func copyImage(dir, name string, from io.Reader, node inode) (Image, error) {
 }
 
 func writeManifest(dir string, m Manifest) error {
-	data, err := json.MarshalIndent(m, "", "  ")
-	if err != nil {
-		return err
-	}
-	file, err := os.OpenFile(filepath.Join(dir, manifestName), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(append(data, '\n'))
-	if err == nil {
-		err = file.Sync()
-	}
-	return errors.Join(err, file.Close(), syncDir(dir))
+	return errors.Join(writeSynced(filepath.Join(dir, manifestName), m), syncDir(dir))
 }

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -27,16 +26,10 @@ func (c Capture) Salvaged() bool {
 
 // MarkSalvaged says so, with whatever report there is to keep.
 func (c Capture) MarkSalvaged(report any) error {
-	text, err := json.MarshalIndent(report, "", "  ")
-	if err != nil {
+	if err := errors.Join(writeSynced(filepath.Join(c.Dir, salvagedMark), report), syncDir(c.Dir)); err != nil {
 		return fmt.Errorf("mark capture %s: %w", c.Dir, err)
 	}
-	file, err := os.OpenFile(filepath.Join(c.Dir, salvagedMark), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return fmt.Errorf("mark capture %s: %w", c.Dir, err)
-	}
-	_, err = file.Write(append(text, '\n'))
-	return errors.Join(err, file.Sync(), file.Close(), syncDir(c.Dir))
+	return nil
 }
 
 // remove takes a salvaged capture away, its mark last: what is left of a removal that was cut short is still salvaged.
@@ -116,6 +109,9 @@ func (f *File) unwritten(c Capture) error {
 	return nil
 }
 
+// reinstateMark is in the name of the directory in which a capture is played back.
+const reinstateMark = ".reinstate-"
+
 // reinstate plays the capture back beside the database and writes the result into the same file, in one transaction.
 func (f *File) reinstate(ctx context.Context, c Capture) error {
 	held, err := f.sole(ctx, OpRepair)
@@ -123,7 +119,11 @@ func (f *File) reinstate(ctx context.Context, c Capture) error {
 		return err
 	}
 	defer f.drop(held)
-	scratch, err := os.MkdirTemp(f.dir(), filepath.Base(f.path)+".reinstate-")
+	left, _ := filepath.Glob(f.path + reinstateMark + "*") // of processes that were killed: nobody else is at it
+	for _, dir := range left {
+		os.RemoveAll(dir)
+	}
+	scratch, err := os.MkdirTemp(f.dir(), filepath.Base(f.path)+reinstateMark)
 	if err != nil {
 		return err
 	}

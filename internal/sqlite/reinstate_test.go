@@ -35,6 +35,10 @@ func reinstate(t *testing.T, o Options) error {
 func TestALostLogIsWrittenBackWhereNobodyWroteSince(t *testing.T) {
 	t.Parallel()
 	o, capture := loseLog(t, "-wal", "-shm")
+	left := o.Path + reinstateMark + "left by a kill"
+	if err := os.MkdirAll(left, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	before, err := statInode(o.Path)
 	if err != nil {
 		t.Fatal(err)
@@ -44,6 +48,9 @@ func TestALostLogIsWrittenBackWhereNobodyWroteSince(t *testing.T) {
 	}
 	if !capture.Salvaged() {
 		t.Error("the capture is not marked")
+	}
+	if _, err := os.Lstat(left); err == nil {
+		t.Error("what a killed one left is still there")
 	}
 	if after, err := statInode(o.Path); err != nil || after != before {
 		t.Errorf("the file is another one: %v, %v, %v", before, after, err)
