@@ -85,6 +85,7 @@ type repair struct {
 	report  RepairReport
 	scratch string
 	version byte // of the journal, from the header: what the file goes back to
+	written bool // the mended copy is in the file
 }
 
 func (r *repair) run(ctx context.Context) error {
@@ -118,8 +119,14 @@ func (r *repair) run(ctx context.Context) error {
 	return errors.Join(tried.clear(), ClearDamage(r.f.path))
 }
 
-// unmended says in full that the file is as it was.
+// unmended says in full what became of the file: it is as it was, but for the last step.
 func (r *repair) unmended(err error) error {
+	if r.written {
+		return &problem.Error{
+			Kind: problem.Damaged, Thing: r.f.thing(), What: "was mended, but what was written does not pass the checks",
+			Fate: "the file as it was is in " + r.report.Backup, Remedy: "put a backup in its place with `gatewayd restore`", Err: err,
+		}
+	}
 	if isProblem(err) && ClassOf(err) == Other {
 		return err
 	}
@@ -325,6 +332,7 @@ func (r *repair) promote(held *Conn) error {
 	if err := held.db.Restore("main", fileURI(r.scratch, "")); err != nil {
 		return r.f.spaceDecides(fmt.Errorf("write the mended copy back: %w", err))
 	}
+	r.written = true
 	if _, err := held.pragma("writable_schema=RESET"); err != nil {
 		return fmt.Errorf("read the mended schema: %w", err)
 	}
