@@ -27,10 +27,29 @@ func (r *Registry) teardown(e *entry, h Handle) (err error) {
 	defer func() { <-e.life }()
 	if err = h.Close(); err != nil {
 		err = fmt.Errorf("close %s: %w", e.path, err)
-		r.log.Error("close failed, will be tried again", "path", e.path, "error", err)
 	}
+	r.tell(e, err)
 	ended = true
 	return err
+}
+
+// tell says that the closes of a path began to fail, fail for another reason, or work again. They may be tried for hours.
+func (r *Registry) tell(e *entry, err error) {
+	now := ""
+	if err != nil {
+		now = err.Error()
+	}
+	r.mu.Lock()
+	before := e.trouble
+	e.trouble = now
+	r.mu.Unlock()
+	switch {
+	case now == before:
+	case err != nil:
+		r.log.Error("close failed, will be tried again", "path", e.path, "error", err)
+	default:
+		r.log.Info("file is closed at last", "path", e.path)
+	}
 }
 
 // begin admits the closes of handles that the caller has taken off the path in this critical section, and does

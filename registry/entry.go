@@ -13,6 +13,7 @@ type entry struct {
 	current  *generation   // what Acquire hands out
 	retired  []*generation // replaced on disk, draining by their own references
 	stranded []Handle      // closed with an error, still open as far as anybody knows
+	trouble  string        // of the last close; empty when it worked
 
 	opening chan struct{} // not nil while one caller opens; closed when it is done
 	doomed  bool          // CloseAll came during the opening: its handle must not be published
