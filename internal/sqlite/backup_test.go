@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,6 +72,22 @@ func TestABackupBesideWritersIsWholeAndOfOneMoment(t *testing.T) {
 }
 
 // A damaged database is refused, and what is in the directory already stays the newest.
+// The rows of everybody wait until the handle that lost its file is closed, and a copy of gigabytes takes minutes.
+func TestACopyUnderWayEndsWhenTheHandleIsLost(t *testing.T) {
+	t.Parallel()
+	f := mustOpen(t, testOptions(t))
+	mustWrite(t, f, insert(strings.Repeat("x", 4*copyStep*4096)))
+	c, err := f.connect(roleReader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.drop(c)
+	f.halt(&f.loss, LostWAL, f.walPath)
+	if err := f.copyTo(t.Context(), c, filepath.Join(t.TempDir(), "copy"), 0); ClassOf(err) != LostWAL {
+		t.Errorf("the copy went on: %v", err)
+	}
+}
+
 func TestADamagedDatabaseGetsNoBackupThatIsCalledGood(t *testing.T) {
 	for _, mode := range []string{"wal", "delete"} {
 		t.Run(mode, func(t *testing.T) {

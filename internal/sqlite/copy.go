@@ -89,11 +89,13 @@ func (f *File) copySteps(ctx context.Context, c *Conn, b *sqlite3.Backup, out *o
 		case err != nil:
 			return fmt.Errorf("copy pages: %w", err)
 		}
-		if copied := b.PageCount() - b.Remaining(); copied <= before {
+		copied := b.PageCount() - b.Remaining()
+		if copied <= before {
 			restarts++
-			before = copied
-		} else {
-			before = copied
+		}
+		before = copied
+		if err := f.halted(); err != nil {
+			return err // until this handle is closed nobody can open what lies there now
 		}
 		if step%copySync == 0 {
 			if err := out.Sync(); err != nil {
