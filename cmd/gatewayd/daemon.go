@@ -167,7 +167,7 @@ func (d *daemon) openFiles(ctx context.Context) (err error) {
 		return store, err
 	})
 	d.store.keep = stores.Keep(storePath(d.config.Config))
-	store, release, err := d.store.acquire(ctx)
+	store, release, err := borrowed(d.store.keep.Acquire(ctx)) // a start waits longer than a message: a migration takes its time
 	if err != nil {
 		return err
 	}
