@@ -145,8 +145,9 @@ func (g *Gateway) interruptAll(cause error) {
 
 // Say runs one turn of a conversation and returns when it has ended and its rows are stored. It waits its place behind the turns
 // before it. An error (*problem.Error) means that the turn did not begin and nothing of this message was stored (with
-// sessiondb.ErrSpooled it is kept beside the store, and is not to be sent again); what went wrong later is in the Result. When ctx ends the turn is interrupted (ClientGone, unless ctx carries a cause of this package). The sink
-// gets the turn's events from one goroutine, in order, all of them before Say returns; it may be nil.
+// sessiondb.ErrSpooled it is kept beside the store, and is not to be sent again); what went wrong later is in the Result. When ctx
+// ends the turn is interrupted (ClientGone, unless ctx carries a cause of this package). The sink gets the turn's events from one
+// goroutine, in order, all of them before Say returns; it may be nil.
 func (g *Gateway) Say(ctx context.Context, say Say, sink func(Event)) (Result, error) {
 	if say.Text == "" && say.Wire == "" {
 		return Result{}, &problem.Error{Kind: problem.Invalid, Thing: "the message", What: "is empty", Fate: "nothing was stored"}

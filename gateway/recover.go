@@ -10,8 +10,8 @@ import (
 )
 
 // Recover finds the turns whose process died, repairs their transcripts once, and says what became of each. It is called at the
-// start, before messages are taken; a transcript it misses is repaired by its next turn all the same, and so is one of a store that takes no rows now. The error is about finding
-// them; a repair that failed is in its Recovered.
+// start, before messages are taken; a transcript it misses is repaired by its next turn all the same, and so is one of a store
+// that takes no rows now. The error is about finding them; a repair that failed is in its Recovered.
 func (g *Gateway) Recover(ctx context.Context) ([]Recovered, error) {
 	g.reclaim(ctx)
 	if err := g.opts.Store.Writable(); err != nil {

@@ -40,8 +40,8 @@ type Deleted struct {
 // routes, and system prompts that nobody else has. Sessions that came from them stay and lose their parent.
 //
 // Nothing is removed unless all can be: ErrSessionMissing, or ErrLeaseHeld where a living process has a turn or a
-// compaction. Up to 2,000 messages and 256 KB of text go in one transaction. With more, the sessions are ended and hidden in one transaction,
-// and their rows go in steps with rests between; an error then means that the rest is still there, hidden.
+// compaction. Up to 2,000 messages and 256 KB of text go in one transaction. With more, the sessions are ended and hidden in
+// one transaction, and their rows go in steps with rests between; an error then means that the rest is still there, hidden.
 func (s *Store) Delete(ctx context.Context, ids ...string) (Deleted, error) {
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	if len(ids) == 0 {

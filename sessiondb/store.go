@@ -39,8 +39,9 @@ type Store struct {
 	seen     seenSessions // what is known of sessions, for rows that have to be spooled
 }
 
-// Open opens the file at Path, or creates it unless told that it must exist. It refuses, and leaves as it is, a file that is not ours; one that is newer
-// than we are is only read (ReadOnly), and every write of it is an ErrReadOnly. On a current file it writes nothing. Errors are *problem.Error.
+// Open opens the file at Path, or creates it unless told that it must exist. It refuses, and leaves as it is, a file that
+// is not ours; one that is newer than we are is only read (ReadOnly), and every write of it is an ErrReadOnly. On a current
+// file it writes nothing but what Heal brings back. Errors are *problem.Error.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -61,8 +61,8 @@ func (c *cli) serve(ctx context.Context) (err error) {
 // process and to its group. Nobody presses Ctrl-C twice that fast.
 const echo = 100 * time.Millisecond
 
-// signals ends the group on SIGINT or SIGTERM. A second signal does
-// not wait for anybody: work that is under way is recovered at the next start exactly as after a power cut.
+// signals ends the group on SIGINT or SIGTERM. A second signal does not wait for anybody: work that is under way is
+// recovered at the next start exactly as after a power cut.
 func (d *daemon) signals(ctx context.Context) error {
 	select {
 	case <-ctx.Done():

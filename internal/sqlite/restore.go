@@ -20,7 +20,6 @@ type RestoreOptions struct {
 	Label  string            // for people
 	Beside map[string]string // file of the backup → where it goes, if nothing is there
 	DryRun bool              // look and say, and change nothing
-
 }
 
 // RestoreReport says what a restore did, or would do.
