@@ -206,6 +206,7 @@ func checkBoards(ctx context.Context, cfg config.Config) []check {
 	var checks []check
 	for _, b := range boards {
 		checks = append(checks, checkFile(ctx, "board "+string(b.Slug), root.DBPath(b.Slug), "tasks", "title"))
+		checks = append(checks, checkCaptures("board "+string(b.Slug), root.DBPath(b.Slug))...)
 	}
 	return checks
 }

@@ -112,8 +112,29 @@ func (n inode) String() string {
 }
 
 // Captures lists the captures beside a database, newest first. One whose process died on the way has no name of its
-// own yet (.partial) and is left out; nothing removes it, for it may hold rows.
+// own yet and is left out: see Unfinished.
 func Captures(path string) ([]Capture, error) {
+	dirs, err := captureDirs(path)
+	var found []Capture
+	for _, dir := range dirs {
+		if !strings.HasSuffix(dir, partialSuffix) {
+			found = append(found, FindCapture(dir))
+		}
+	}
+	slices.SortFunc(found, func(a, b Capture) int { // names are of one second: two processes meet a loss in the same one
+		return cmp.Or(b.Manifest.CapturedAt.Compare(a.Manifest.CapturedAt), strings.Compare(b.Dir, a.Dir))
+	})
+	return found, err
+}
+
+// Unfinished lists the directories of captures that are being made, or whose process died on the way (.partial). Nothing
+// removes them: what is in one may be nowhere else.
+func Unfinished(path string) ([]string, error) {
+	dirs, err := captureDirs(path)
+	return slices.DeleteFunc(dirs, func(dir string) bool { return !strings.HasSuffix(dir, partialSuffix) }), err
+}
+
+func captureDirs(path string) (dirs []string, err error) {
 	full, err := resolve(path)
 	if err != nil {
 		return nil, fmt.Errorf("list captures of %s: %w", path, err)
@@ -125,17 +146,12 @@ func Captures(path string) ([]Capture, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list captures of %s: %w", path, err)
 	}
-	var found []Capture
 	for _, e := range entries {
-		if e.IsDir() && strings.HasPrefix(e.Name(), filepath.Base(full)+captureWord) && !strings.HasSuffix(e.Name(), partialSuffix) {
-			c, _ := ReadCapture(filepath.Join(filepath.Dir(full), e.Name()))
-			found = append(found, c)
+		if e.IsDir() && strings.HasPrefix(e.Name(), filepath.Base(full)+captureWord) {
+			dirs = append(dirs, filepath.Join(filepath.Dir(full), e.Name()))
 		}
 	}
-	slices.SortFunc(found, func(a, b Capture) int { // names are of one second: two processes meet a loss in the same one
-		return cmp.Or(b.Manifest.CapturedAt.Compare(a.Manifest.CapturedAt), strings.Compare(b.Dir, a.Dir))
-	})
-	return found, nil
+	return dirs, nil
 }
 
 // FindCapture is ReadCapture for who lets ReplayCapture say what is wrong.
