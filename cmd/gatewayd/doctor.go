@@ -199,6 +199,7 @@ func checkBoards(ctx context.Context, cfg config.Config) []check {
 	if err != nil {
 		return []check{failed("boards", err)}
 	}
+	defer root.Close()
 	boards, err := root.Boards()
 	if err != nil {
 		return []check{failed("boards", err)}
