@@ -126,11 +126,16 @@ func (s *Store) deleteInSteps(ctx context.Context, ids []string) (out Deleted, e
 			out.Sessions = len(ids)
 			return out, nil
 		}
-		rows = min(max(int(int64(n)*int64(deleteTime)/max(int64(took), 1)), 1), mostDeletes)
+		rows = s.pace(n, took)
 		if err := s.betweenDeletes(ctx, took); err != nil {
 			return out, err
 		}
 	}
+}
+
+// paceByTime gives the rows of the next step, by what these took.
+func paceByTime(rows int, took time.Duration) int {
+	return min(max(int(int64(rows)*int64(deleteTime)/max(int64(took), 1)), 1), mostDeletes)
 }
 
 // betweenDeletes leaves the writer to others, and keeps the segments that deletions leave in the indexes few.

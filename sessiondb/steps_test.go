@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"gatewayd/internal/sqlite"
 	"gatewayd/internal/sqlite/steps"
@@ -28,6 +29,10 @@ type work struct {
 	stride  int                                                // every so many steps, where they repeat; 0 is every one
 	calls   bool                                               // cut before each system call that changes a file instead of each statement
 }
+
+// stepRows makes some twenty steps of a long deletion. One has five statements, so that a stride of seven comes to each of
+// them.
+const stepRows = 100
 
 // childSteps does the work that the environment names and stops for good before its n-th step, saying which one. It
 // holds the locks it has then, until it is killed.
@@ -54,6 +59,7 @@ func childSteps() {
 		stop.Arm()
 	}
 	s := childStore()
+	s.pace = func(int, time.Duration) int { return stepRows } // on a busy machine the steps, and with them the statements, are others each time
 	if w.do != nil {
 		ctx := context.Background()
 		var l Lease

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"gatewayd/internal/sqlite"
 )
@@ -33,6 +34,8 @@ type Store struct {
 	tail  tailIndex
 	edits atomic.Int64 // counts changes to the text of existing rows; the tail index is rebuilt after one
 
+	pace func(rows int, took time.Duration) int // of a deletion in steps: paceByTime, but for a test that counts statements
+
 	readOnly error // the file is of a newer program: why nothing is written
 	spool    *Spool
 	replays  atomic.Int64 // of the spool, under way or waiting for their turn
@@ -46,7 +49,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{log: o.Log, once: onceLog{log: o.Log}}
+	s := &Store{log: o.Log, once: onceLog{log: o.Log}, pace: paceByTime}
 	s.work.init()
 	file, err := sqlite.Open(ctx, sqlite.Options{
 		Path: o.Path, Label: "state.db", Create: !o.Existing, Journal: o.Journal, Log: o.Log, Patience: sqlite.Ordinary,

@@ -68,9 +68,7 @@ func Losses() []Episode {
 		loss("wal_unlinked", "-wal unlinked", wal, sqlite.ReasonLost, unlink("-wal")),
 		loss("shm_unlinked", "-shm unlinked", wal, sqlite.ReasonLost, unlink("-shm")),
 		loss("wal_replaced", "-wal replaced", wal, sqlite.ReasonLost, supplant("-wal")),
-		// In rollback mode a capture may be taken while another process commits to the same replaced file, and is then no
-		// whole database; its rows are kept but not salvaged. So this one promises nothing there.
-		loss("store_replaced", "an older copy put in its place", wal, sqlite.ReasonReplaced, putBack("-wal", "-shm")),
+		loss("store_replaced", "an older copy put in its place", nil, sqlite.ReasonReplaced, putBack("-wal", "-shm")),
 		loss("main_replaced", "an older copy put in its place, its -wal left", wal, sqlite.ReasonReplaced, putBack()),
 		{Name: "shm_truncated", Modes: wal, Cast: healers(), Faults: []Fault{cutIndex()}},
 	}

@@ -21,6 +21,8 @@ var List = []Mutation{
 	{"verify-sees-no-live-twin", "sessiondb", "TestVerifySeesALiveTwin"},
 	{"identity-is-not-checked", "internal/sqlite", "TestEachWayToLoseTheFileIsNoticedBeforeTheNextWrite"},
 	{"retired-generation-is-opened-beside", "internal/sqlite", "TestALostGenerationIsSeenBehindTheNextOne"},
+	{"capture-without-lock", "internal/sqlite", "TestAReplacedDatabaseIsNotCapturedInTheMiddleOfATransaction"},
+	{"replaced-is-read-by-name", "internal/sqlite", "TestAReplacedDatabaseTakesNoJournalOfTheNewOne"},
 	{"capture-skipped-at-close", "internal/sqlite", "TestEveryAcknowledgedRowIsOnDiskOrInTheCapture"},
 	{"checkpoint-in-quarantine", "internal/sqlite", "TestClosingALostGenerationDoesNotWriteIntoTheDatabase"},
 	{"reinstates-over-later-rows", "internal/sqlite", "TestALostLogIsNotWrittenOverLaterRows"},

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"errors"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -8,6 +9,8 @@ import (
 
 // Where SQLite keeps its locks: a reader holds the shared range of the main file and one of the read marks of the -shm.
 const (
+	pendingByte  = 0x40000000
+	reservedByte = 0x40000001
 	sharedStart  = 0x40000002
 	sharedLength = 510
 	lastReadMark = 127
@@ -28,8 +31,39 @@ func lockAsReader(main *os.File, shm string) (unlock func()) {
 }
 
 func lockShared(file *os.File, start, length int64) {
-	lock := unix.Flock_t{Type: unix.F_RDLCK, Start: start, Len: length}
-	_ = unix.FcntlFlock(file.Fd(), unix.F_OFD_SETLK, &lock)
+	_ = setLock(file, unix.F_RDLCK, start, length)
+}
+
+func setLock(file *os.File, kind int16, start, length int64) error {
+	lock := unix.Flock_t{Type: kind, Start: start, Len: length}
+	return unix.FcntlFlock(file.Fd(), unix.F_OFD_SETLK, &lock)
+}
+
+// tryShared takes the lock of a reader in rollback mode as SQLite does: past the byte of a writer that waits for the
+// readers to leave. Busy says that a writer is at the pages. The lock ends with the descriptor.
+func tryShared(main *os.File) error {
+	if err := setLock(main, unix.F_RDLCK, pendingByte, 1); err != nil {
+		return lockError(err)
+	}
+	err := setLock(main, unix.F_RDLCK, sharedStart, sharedLength)
+	if free := setLock(main, unix.F_UNLCK, pendingByte, 1); err == nil {
+		err = free
+	}
+	return lockError(err)
+}
+
+func lockError(err error) error {
+	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
+		return classify(Busy, "another process writes to it: %w", err)
+	}
+	return err
+}
+
+// writerAtWork reports whether anybody has a write transaction open, by the lock of it.
+func writerAtWork(main *os.File) (bool, error) {
+	lock := unix.Flock_t{Type: unix.F_WRLCK, Start: reservedByte, Len: 1}
+	err := unix.FcntlFlock(main.Fd(), unix.F_OFD_GETLK, &lock)
+	return lock.Type != unix.F_UNLCK, err
 }
 
 // tryHold marks an open directory as in use for as long as it is open; false when somebody else has.

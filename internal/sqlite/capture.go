@@ -33,13 +33,20 @@ var capturing sync.Mutex
 // capture copies the generation that this handle holds and the disk does not. It is found among our own descriptors
 // by the inodes that were taken down at open, never by a name.
 //
-// It runs in a read transaction of the connection, so that no process of the same generation starts the -wal anew
+// In WAL it runs in a read transaction of the connection, so that no process of the same generation starts the -wal anew
 // between the copies of the two files. A transaction that is half written there is not taken for a committed one:
 // the frames that SQLite plays back end with the last that has the mark of a commit and a right checksum, and that
 // chain breaks off at a torn or foreign frame.
 func (f *File) capture(ctx context.Context, c *Conn, trigger string) (Capture, error) {
 	capturing.Lock()
 	defer capturing.Unlock()
+	if f.journal.Mode != "wal" {
+		got, err := f.captureStill(ctx, c, trigger)
+		if err != nil {
+			return Capture{}, f.uncaptured(err)
+		}
+		return got, nil
+	}
 	var got Capture
 	var err error
 	began := false
@@ -51,7 +58,7 @@ func (f *File) capture(ctx context.Context, c *Conn, trigger string) (Capture, e
 				}
 				began = true
 				var err error
-				got, err = f.stage(trigger, "")
+				got, err = f.stageHeld(trigger, "")
 				return err
 			})
 		})
@@ -61,7 +68,7 @@ func (f *File) capture(ctx context.Context, c *Conn, trigger string) (Capture, e
 		if err != nil {
 			note += ": " + err.Error()
 		}
-		got, err = f.stage(trigger, note)
+		got, err = f.stageHeld(trigger, note)
 	}
 	if err != nil {
 		return Capture{}, f.uncaptured(err)
@@ -74,8 +81,11 @@ func (f *File) uncaptured(err error) error {
 		Kind: problem.Unavailable, Thing: f.thing(), What: "lost its files on disk, and what is still open of them cannot be captured",
 		Fate: "it stays open and holds the rows; the capture is tried again", Remedy: "free some space beside it and do not stop the program until that is done", Err: err,
 	}
-	if err := f.spaceDecides(err); ClassOf(err) == NoSpace {
+	switch ClassOf(f.spaceDecides(err)) {
+	case NoSpace:
 		e.Kind = problem.Full
+	case Busy:
+		e.Kind, e.Remedy = problem.Busy, "stop the other process that is in the middle of a transaction there, and do not stop this one until that is done"
 	}
 	return e
 }
@@ -126,13 +136,18 @@ func openOwn(fds []procfs.FD, node inode) (*os.File, error) {
 	return nil, errors.New("none of our descriptors leads to it")
 }
 
-// stage makes a capture, or finds the one that has the same bytes. It has its name only when all of it is on disk.
-func (f *File) stage(trigger, note string) (got Capture, err error) {
+// stageHeld is stage of what our descriptors lead to.
+func (f *File) stageHeld(trigger, note string) (Capture, error) {
 	r, err := f.relic()
 	if err != nil {
-		return got, err
+		return Capture{}, err
 	}
 	defer r.close()
+	return f.stage(r, Manifest{Trigger: trigger, Note: note})
+}
+
+// stage makes a capture, or finds the one that has the same bytes. It has its name only when all of it is on disk.
+func (f *File) stage(r *relic, say Manifest) (got Capture, err error) {
 	others, err := Captures(f.path)
 	if err != nil {
 		return got, err
@@ -160,7 +175,7 @@ func (f *File) stage(trigger, note string) (got Capture, err error) {
 			return old, nil
 		}
 	}
-	m.Trigger, m.Note = trigger, note
+	m.Trigger, m.Note, m.Unfinished = say.Trigger, say.Note, say.Unfinished
 	if err := writeManifest(staged, m); err != nil {
 		return got, err
 	}

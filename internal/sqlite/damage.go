@@ -12,6 +12,10 @@ func (f *File) noteDamage(err error) {
 	if err == nil || !hasCode(err) || errors.Is(err, sqlite3.CORRUPT_VTAB) || errors.Is(err, ErrInIndex) {
 		return
 	}
+	if errors.Is(err, sqlite3.READONLY_DBMOVED) { // SQLite itself looked, when it wanted to make its journal
+		f.halt(&f.replaced, Replaced, f.path)
+		return
+	}
 	class := ClassOf(err)
 	if class == Corrupt || class == NotADatabase {
 		f.quarantineDamage(err)

@@ -191,8 +191,13 @@ func (f *File) Peek(ctx context.Context, fn func(*Conn) error) error {
 
 func (f *File) readOnWriter(ctx context.Context, fn func(*Conn) error) error {
 	err := f.writer.submit(ctx, &request{
-		op:       Op{Label: "read"},
-		visit:    func(c *Conn) error { return c.inRead(ctx, fn) },
+		op: Op{Label: "read"},
+		visit: func(c *Conn) error {
+			if err := f.mayReadByName(); err != nil {
+				return err
+			}
+			return c.inRead(ctx, fn)
+		},
 		deadline: f.deadline(ctx, 0),
 	})
 	return f.beyond(causeOf(ctx, err))

@@ -39,6 +39,7 @@ type Manifest struct {
 	MainWrittenAt time.Time `json:"main_written_at"` // the database's last change
 	LostAt        time.Time `json:"lost_at"`         // the -wal's last change: its last row or the loss of its name
 	Note          string    `json:"note,omitempty"`
+	Unfinished    bool      `json:"unfinished,omitempty"` // a writer was killed in the middle, and what undoes its half is not here
 }
 
 // Image is one captured file.

@@ -88,6 +88,9 @@ func (f *File) tryOpen(ctx context.Context) (*Conn, error) {
 	if err := f.preflight(ctx); err != nil {
 		return nil, err
 	}
+	if err := f.awaitOldJournal(); err != nil {
+		return nil, err
+	}
 	c, err := f.dial()
 	if err != nil {
 		return nil, err

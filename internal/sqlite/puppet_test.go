@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/ncruces/go-sqlite3"
 )
 
 const puppetPath = "GATEWAYD_TEST_SQLITE_PUPPET"
@@ -22,15 +24,16 @@ type puppet struct {
 }
 
 // puppetMain opens the database that the environment names and obeys one line at a time: "write UID", "close",
-// "open". It answers each with one line, "ok" or the error, and ends at end of file.
+// "open", "half" (begins a transaction, of which pages are in the file already) and "finish" (commits it). It answers each with one line, "ok" or the error, and ends at end of file.
 func puppetMain() bool {
 	path := os.Getenv(puppetPath)
 	if path == "" {
 		return false
 	}
 	var f *File
+	var half *sqlite3.Conn
 	open := func() (err error) {
-		f, err = Open(context.Background(), Options{Path: path, Label: "puppet"})
+		f, err = Open(context.Background(), Options{Path: path, Label: "puppet", Journal: JournalConfig{Mode: os.Getenv(childMode)}})
 		return err
 	}
 	tell := func(err error) {
@@ -50,6 +53,14 @@ func puppetMain() bool {
 			tell(f.Close())
 		case "open":
 			tell(open())
+		case "half":
+			var err error
+			if half, err = halfWritten(path); err == nil {
+				defer half.Close()
+			}
+			tell(err)
+		case "finish":
+			tell(half.Exec("COMMIT"))
 		}
 	}
 	return true
@@ -58,8 +69,13 @@ func puppetMain() bool {
 // newPuppet starts a process and waits until it has the database open.
 func newPuppet(t *testing.T, path string) *puppet {
 	t.Helper()
+	return newPuppetIn(t, path, "")
+}
+
+func newPuppetIn(t *testing.T, path, mode string) *puppet {
+	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), puppetPath+"="+path)
+	cmd.Env = append(os.Environ(), puppetPath+"="+path, childMode+"="+mode)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -114,4 +130,19 @@ func (p *puppet) must(order string) {
 func (p *puppet) end() {
 	p.in.Close()
 	p.cmd.Wait()
+}
+
+// halfWritten leaves a transaction open that has outgrown its cache: in rollback mode the journal is synced, and pages
+// of the transaction are in the database.
+func halfWritten(path string) (*sqlite3.Conn, error) {
+	c, err := sqlite3.Open("file:" + path)
+	for _, sql := range []string{"PRAGMA cache_size=2", "BEGIN IMMEDIATE"} {
+		if err == nil {
+			err = c.Exec(sql)
+		}
+	}
+	for i := 0; i < 50 && err == nil; i++ {
+		err = c.Exec(fmt.Sprintf("INSERT INTO rows (uid, body) VALUES ('half %d', hex(randomblob(4000)))", i))
+	}
+	return c, err
 }

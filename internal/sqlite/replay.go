@@ -32,6 +32,9 @@ func ReplayCapture(ctx context.Context, c Capture, scratchDir string) (path stri
 	if m.Main.Mode != MainCopied {
 		return "", refuse("has no copy of the database, which was too large or one too many", "its -wal fits only on a copy of the database from before that time", nil)
 	}
+	if m.Unfinished {
+		return "", refuse("holds half a transaction of a process that was killed, and not what undoes it", "its files may still be read by hand, from a copy", nil)
+	}
 	path = filepath.Join(scratchDir, filepath.Base(m.Main.File))
 	if err := copyVerified(c.Dir, m.Main.Image, path); err != nil {
 		return "", refuse("cannot be copied", "see the capture's files", err)
