@@ -34,11 +34,7 @@ func isLoss(class sqlite.Class) bool {
 
 // heal gives the lost handle up and opens a new one, as the daemon's registry does.
 func (p *pen) heal(ctx context.Context, cause error) error {
-	reason := string(p.store.File().Reason())
-	if reason == "" { // SQLite itself saw that the file was moved, in the middle of a transaction
-		reason = classOf(cause)
-	}
-	p.a.Say(Event{Event: "halted", Class: reason, Text: cause.Error()})
+	p.a.Say(Event{Event: "halted", Class: string(p.store.File().Reason()), Text: cause.Error()})
 	if err := p.close(); err != nil {
 		return fmt.Errorf("close the lost handle: %w", err)
 	}
