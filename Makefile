@@ -2,7 +2,7 @@
 
 version ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 
-.PHONY: build test race lint bench soak demo ci clean
+.PHONY: build test race lint bench whole soak demo ci clean
 
 build: ## one static binary, stripped
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(version)' -o build/gatewayd ./cmd/gatewayd
@@ -24,7 +24,10 @@ build/bin/staticcheck: internal/tools/go.mod internal/tools/go.sum
 bench: ## minutes, on a quiet machine; the table of docs/performance.md
 	go test ./e2e -run TestFigures -v -count=1 -timeout 60m -args -figures $(CURDIR)/build/bench.json
 
-soak: ## an hour; prints the slopes of memory, descriptors and goroutines
+whole: ## each moment and each episode of which `make test` tries every few: some ten minutes
+	go test ./internal/sqlite ./sessiondb ./e2e -count=1 -timeout 60m -args -all
+
+soak: whole ## and an hour more; prints the slopes of memory, descriptors and goroutines
 	go test ./e2e -run 'TestSoak$$' -v -count=1 -timeout 90m -args -soak 60m
 
 demo:

@@ -21,6 +21,7 @@ func TestChamberRepair(t *testing.T) { eachAlone(t, chamber.Repairs()) }
 
 // eachAlone gives each episode a store of its own, in each mode.
 func eachAlone(t *testing.T, episodes []chamber.Episode) {
+	t.Parallel()
 	for _, mode := range []string{chamber.WAL, chamber.Delete} {
 		for _, e := range episodes {
 			if !e.In(mode) {
@@ -37,6 +38,7 @@ func eachAlone(t *testing.T, episodes []chamber.Episode) {
 // A disk that is full refuses with an error that says so; when there is space again the same handle goes on, and
 // nothing that was acknowledged is lost.
 func TestChamberFullDisk(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{chamber.WAL, chamber.Delete} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()

@@ -18,11 +18,12 @@ import (
 // store with others; one is killed in a turn or while its summary is written. Each question is live exactly once, what
 // was found and answered is live or history, each request is what the rows give, and a fresh process goes on.
 func TestCompactionPersists(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{chamber.WAL, chamber.Delete} {
 		for i := range chamber.Compactions(newTalk(t)) { // each has a model of its own
 			talk := newTalk(t)
 			e := chamber.Compactions(talk)[i]
-			if !e.In(mode) {
+			if !plays(e, mode) {
 				continue
 			}
 			t.Run(mode+"/"+e.Name, func(t *testing.T) {

@@ -40,7 +40,7 @@ func buildAndRun(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	program = filepath.Join(dir, "gatewayd")
-	build := exec.Command("go", "build", "-tags", buildTags, "-o", program, "../cmd/gatewayd")
+	build := exec.Command("go", "build", "-tags", buildTags, "-ldflags", "-s -w", "-o", program, "../cmd/gatewayd")
 	build.Stdout, build.Stderr = os.Stderr, os.Stderr
 	if err := build.Run(); err != nil {
 		fmt.Fprintln(os.Stderr, "build the program:", err)

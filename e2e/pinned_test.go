@@ -9,7 +9,7 @@ import (
 )
 
 var buildPinned = sync.OnceValues(func() ([]byte, error) {
-	build := exec.Command("go", "build", "-tags", buildTags, "-ldflags", "-X gatewayd/internal/sqlite.versionPin=3.50.4", "-o", pinnedPath(), "../cmd/gatewayd")
+	build := exec.Command("go", "build", "-tags", buildTags, "-ldflags", "-s -w -X gatewayd/internal/sqlite.versionPin=3.50.4", "-o", pinnedPath(), "../cmd/gatewayd")
 	return build.CombinedOutput()
 })
 

@@ -20,7 +20,7 @@ var killable = []work{
 	{name: "compact, by call", calls: true, prepare: indexedExchanges, begin: foldingOf, do: foldFirst, whole: true, must: []string{"pwrite state.db-wal", "fdatasync state.db-wal"}},
 	{name: "prune", stride: 7, prepare: longEnded, do: pruneAll, between: noHalfSession, must: []string{"DELETE FROM messages"}},
 	{name: "import hermes", stride: 7, prepare: theirConversations, do: bringTheirs, between: noRowTwice, must: []string{"INSERT INTO messages"}},
-	{name: "import file", prepare: movedOut, do: takeIn, whole: true, must: []string{"INSERT INTO messages"}},
+	{name: "import file", stride: 2, prepare: movedOut, do: takeIn, whole: true, must: []string{"INSERT INTO messages"}},
 	{name: "index", prepare: exchanges(12), do: indexAll, between: indexParity, must: []string{"UPDATE meta", "INSERT INTO messages_fts(rowid"}},
 	{name: "rebuild", prepare: staleExchanges, do: indexAll, between: indexParity, must: []string{"DROP TABLE IF EXISTS messages_fts", "CREATE VIRTUAL TABLE messages_fts"}},
 }

@@ -2,6 +2,7 @@ package sessiondb
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -26,13 +27,15 @@ type work struct {
 	whole   bool                                               // one transaction: the file is as before or as after, never between
 	between func(t *testing.T, path string)                    // what holds wherever it was cut, beyond integrity and counters
 	must    []string                                           // beginnings of statements that it has to be cut before
-	stride  int                                                // every so many steps, where they repeat; 0 is every one
+	stride  int                                                // every so many steps, where they repeat; 0 is every one, as in a whole run
 	calls   bool                                               // cut before each system call that changes a file instead of each statement
 }
 
 // stepRows makes some twenty steps of a long deletion. One has five statements, so that a stride of seven comes to each of
 // them.
 const stepRows = 100
+
+var whole = flag.Bool("all", false, "kill before each step of every work (make whole)")
 
 // childSteps does the work that the environment names and stops for good before its n-th step, saying which one. It
 // holds the locks it has then, until it is killed.
@@ -127,7 +130,11 @@ func (w work) killAtEach(t *testing.T, base string) {
 	w.cutBefore(t, path, 0)
 	after := state(t, path)
 	var states, cut []string
-	for n := 1; ; n += max(1, w.stride) {
+	stride := max(1, w.stride)
+	if *whole {
+		stride = 1
+	}
+	for n := 1; ; n += stride {
 		path := copyStore(t, base)
 		said := w.cutBefore(t, path, n)
 		if said == "done" {

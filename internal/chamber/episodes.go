@@ -15,7 +15,7 @@ var (
 	terminalPart = Part{Role: "terminal"}
 	plainPart    = Part{Role: "plain"}
 	readerPart   = Part{Role: "reader", Works: "read", Lasting: true, Slack: 6}
-	churnPart    = Part{Role: "churn", Works: "cycled", Slack: 2}
+	churnPart    = Part{Role: "churn", Works: "cycled", Slack: 6} // what a visit left open would be some dozens
 	indexerPart  = Part{Role: "indexer", Works: "ready"}
 	boardPart    = Part{Role: "board"}
 	watcherPart  = Part{Role: "watcher", Works: "cycled"}

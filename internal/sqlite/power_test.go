@@ -137,6 +137,9 @@ func cuts(seed uint64) map[string]faultfs.Loss {
 	}
 }
 
+// apart is how far the moments lie apart that the default run tries: a rollback journal makes many that are alike.
+var apart = map[string]int{"wal": 1, "delete": 4}
+
 func TestAPowerCutAtAnyMomentLosesNoAcknowledgedRow(t *testing.T) {
 	for _, mode := range journalModes {
 		t.Run(mode, func(t *testing.T) {
@@ -148,6 +151,9 @@ func TestAPowerCutAtAnyMomentLosesNoAcknowledgedRow(t *testing.T) {
 			disk.Crash(func(n int, notes []string, image func(faultfs.Loss) faultfs.Image) {
 				moments = n + 1
 				acks = len(noted(notes, "ack "))
+				if n%every(apart[mode]) != 0 {
+					return
+				}
 				for name, loss := range cuts(seed) {
 					if t.Failed() {
 						return
@@ -159,6 +165,9 @@ func TestAPowerCutAtAnyMomentLosesNoAcknowledgedRow(t *testing.T) {
 			})
 			if acks != 15+4 || moments < 100 {
 				t.Errorf("%d rows were acknowledged in %d changes: the script did not run", acks, moments)
+			}
+			if len(after.known) < 100 {
+				t.Errorf("only %d different disks were opened", len(after.known))
 			}
 			t.Logf("%d moments, %d different disks, seed %d", moments, len(after.known), seed)
 		})

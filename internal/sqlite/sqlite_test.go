@@ -18,6 +18,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	flag.Set("rapid.checks", "20") // each one syncs the disk some dozens of times; the command line overrides it
+	flag.Set("test.parallel", "6") // they wait for the disk, or for other processes, more than they work
 	goleak.VerifyTestMain(m)
 }
 
@@ -177,6 +178,16 @@ func TestACallerThatLeavesBeforeItsTurnLeavesNothingBehind(t *testing.T) {
 var seedFlag = flag.Uint64("seed", 20261129, "what the tests with random faults begin with")
 
 // testSeed gives the seed of a test with random faults; its failures print it, and -args -seed N replays it.
+var whole = flag.Bool("all", false, "cut and fail at each moment, not at every few (make whole)")
+
+// every is how far the moments that are tried lie apart: k, and 1 in a whole run.
+func every(k int) int {
+	if *whole {
+		return 1
+	}
+	return k
+}
+
 func testSeed(t testing.TB) uint64 {
 	t.Helper()
 	return *seedFlag
