@@ -43,16 +43,24 @@ func TestATurnWhoseStoreIsLostKeepsWhatWasSaid(t *testing.T) {
 		refused bool   // the turn did not begin
 		shape   string // after the heal and one more turn
 	}{
-		"P1 user row": {func(m sessiondb.NewMessage) bool { return m.Role == roleUser }, true,
-			"user/spooled assistant/closing user assistant+1 tool assistant"},
-		"P2 calls": {func(m sessiondb.NewMessage) bool { return len(m.ToolCalls) > 0 }, false,
-			"user assistant+1/spooled tool/repair assistant/closing user assistant"},
-		"P3 result": {func(m sessiondb.NewMessage) bool { return m.Role == roleTool }, false,
-			"user assistant+1 tool/spooled assistant/closing user assistant"},
-		"P5 answer": {func(m sessiondb.NewMessage) bool {
-			return m.Role == roleAssistant && len(m.ToolCalls) == 0 && m.Kind == ""
-		}, false,
-			"user assistant+1 tool assistant/spooled user assistant"},
+		"P1 user row": {
+			func(m sessiondb.NewMessage) bool { return m.Role == roleUser }, true,
+			"user/spooled assistant/closing user assistant+1 tool assistant",
+		},
+		"P2 calls": {
+			func(m sessiondb.NewMessage) bool { return len(m.ToolCalls) > 0 }, false,
+			"user assistant+1/spooled tool/repair assistant/closing user assistant",
+		},
+		"P3 result": {
+			func(m sessiondb.NewMessage) bool { return m.Role == roleTool }, false,
+			"user assistant+1 tool/spooled assistant/closing user assistant",
+		},
+		"P5 answer": {
+			func(m sessiondb.NewMessage) bool {
+				return m.Role == roleAssistant && len(m.ToolCalls) == 0 && m.Kind == ""
+			}, false,
+			"user assistant+1 tool assistant/spooled user assistant",
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -308,8 +308,14 @@ func TestModelOnlyRowsAreSentAlone(t *testing.T) {
 
 func TestExchangesBeginWithAPerson(t *testing.T) {
 	rows := []Message{
-		{Role: "assistant", Kind: KindSummary}, {Role: "user", Content: "1"}, {Role: "assistant"}, {Role: "user", Kind: KindSteer}, {Role: "assistant"},
-		{Role: "user", Kind: "history"}, {Role: "user", Kind: KindModelOnly}, {Role: "assistant"},
+		{Role: "assistant", Kind: KindSummary},
+		{Role: "user", Content: "1"},
+		{Role: "assistant"},
+		{Role: "user", Kind: KindSteer},
+		{Role: "assistant"},
+		{Role: "user", Kind: "history"},
+		{Role: "user", Kind: KindModelOnly},
+		{Role: "assistant"},
 	}
 	equal(t, "starts", Exchanges(rows), []int{1, 5})
 	for n, want := range map[int]int{0: 8, 1: 5, 2: 1, 9: 1} {

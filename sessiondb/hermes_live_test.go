@@ -76,7 +76,7 @@ func TestImportBesideALivePythonWriter(t *testing.T) {
 			t.Errorf("%d rows came; %d pairs were committed", rows, acked+1)
 		}
 		for range 13 {
-			acked = next()
+			next()
 		}
 	}
 	cmd.Process.Kill()

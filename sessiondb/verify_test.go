@@ -103,8 +103,10 @@ func TestVerifyNamesEachDamage(t *testing.T) {
 		{"absurd time", `UPDATE messages SET created_at = -5 WHERE id = ` + first, "notice:time_absurd"},
 		{"preview", `UPDATE sessions SET preview = ''`, "damage:preview_wrong"},
 		{"long preview", `UPDATE sessions SET preview = printf('%.*c', 200, 'x')`, "damage:preview_wrong"},
-		{"call answered twice", `UPDATE messages SET role = 'tool', tool_call_id = 'c1', origin_id = id WHERE id = 4`,
-			"damage:call_answered_twice damage:index_differs damage:roles_do_not_alternate"},
+		{
+			"call answered twice", `UPDATE messages SET role = 'tool', tool_call_id = 'c1', origin_id = id WHERE id = 4`,
+			"damage:call_answered_twice damage:index_differs damage:roles_do_not_alternate",
+		},
 		{"result without call", `UPDATE messages SET tool_call_id = 'other' WHERE id = 3`, "damage:call_unanswered damage:result_without_call"},
 		{"unreadable calls", `UPDATE messages SET tool_calls = '{' WHERE id = 2`, "damage:calls_unreadable damage:result_without_call"},
 		{"same id in two calls", `UPDATE messages SET tool_calls = '[{"id":"c1"},{"id":"c1"}]' WHERE id = 2`, "damage:call_id_twice"},

@@ -118,13 +118,6 @@ func (d *daemon) checkBoards() []api.Check {
 	return checks
 }
 
-func checked(name string, err error) api.Check {
-	if err != nil {
-		return api.Check{Name: name, Status: "failed", Reason: err.Error()}
-	}
-	return api.Check{Name: name, Status: "ok"}
-}
-
 // boardDoor lets the API reach boards through the registry.
 type boardDoor struct {
 	*kanban.Root

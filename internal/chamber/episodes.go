@@ -23,14 +23,20 @@ var (
 
 // verbs are what a person types beside a daemon, and what the program of SQLite answers.
 var verbs = [][]string{
-	{"sessions", "list"}, {"sessions", "search", "fox"}, {"status"}, {"doctor"},
-	{shell, "-cmd", ".timeout 60000", "state.db", "SELECT count(*) FROM messages"}, {shell, "-cmd", ".timeout 60000", "kanban.db", "SELECT count(*) FROM tasks"},
+	{"sessions", "list"},
+	{"sessions", "search", "fox"},
+	{"status"},
+	{"doctor"},
+	{shell, "-cmd", ".timeout 60000", "state.db", "SELECT count(*) FROM messages"},
+	{shell, "-cmd", ".timeout 60000", "kanban.db", "SELECT count(*) FROM tasks"},
 }
 
 // strangers are programs that share the files as plain SQLite.
 var strangers = []Part{
-	{Role: "py-store-writer", Name: "pystore"}, {Role: "py-store-reader", Name: "pyread", Works: "read"},
-	{Role: "py-board-writer", Name: "pyboard"}, {Role: "py-board-reader", Name: "pywatch", Works: "read"},
+	{Role: "py-store-writer", Name: "pystore"},
+	{Role: "py-store-reader", Name: "pyread", Works: "read"},
+	{Role: "py-board-writer", Name: "pyboard"},
+	{Role: "py-board-reader", Name: "pywatch", Works: "read"},
 }
 
 func cast(more ...Part) []Part {

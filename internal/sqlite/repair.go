@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -391,21 +390,4 @@ func setHeaderVersion(path string, version byte) error {
 	}
 	_, err = file.WriteAt([]byte{version, version}, headerWriteVer)
 	return errors.Join(err, file.Close())
-}
-
-// pageSizeOf reads the size of a file's pages in bytes from its header.
-func pageSizeOf(path string) (int, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return 0, err
-	}
-	defer file.Close()
-	head, err := readHeader(file)
-	if err != nil || len(head) < headerSize {
-		return 0, errors.Join(classify(NotADatabase, "the header cannot be read"), err)
-	}
-	if n := int(binary.BigEndian.Uint16(head[headerPageSize:])); n != 1 {
-		return n, nil
-	}
-	return 1 << 16, nil
 }
