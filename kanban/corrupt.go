@@ -36,7 +36,7 @@ func (e *CorruptError) Is(target error) bool { return target == ErrCorruptBoard 
 func corruptBoard(slug Slug, path string, cause error) error {
 	why := &problem.Error{
 		Kind: problem.Damaged, Thing: boardThing(slug, path), What: "is not a valid SQLite database", Fate: "the file was left as it is",
-		Remedy: "stop what has it open, then run `gatewayd repair`; or put a backup back with `gatewayd restore`", Err: cause,
+		Remedy: sqlite.RepairRemedy(BoardLabel(slug)), Err: cause,
 	}
 	if p, ok := errors.AsType[*problem.Error](cause); ok {
 		why.What, why.Err, why.Remedy = p.What, p.Err, cmp.Or(p.Remedy, why.Remedy)

@@ -30,6 +30,7 @@ func RepairOptions(path string, log *slog.Logger) sqlite.RepairOptions {
 		RebuildIndex:  func(tx *sqlite.Tx) error { return onIndexes(tx, index.rebuildSQL) },
 		RecreateIndex: recreateAll,
 		Probe:         probe,
+		Settle:        recountAll,
 	}
 }
 

@@ -88,3 +88,15 @@ func TestDamageBesideThatOfAnIndexQuarantines(t *testing.T) {
 		t.Errorf("append: %v", err)
 	}
 }
+
+// A repair that has to give rows up leaves counters that agree with the rows that are left: an audit afterwards has
+// nothing to blame on a conversation that nobody can mend by hand.
+func TestARepairThatGivesRowsUpCountsTheOnesThatAreLeft(t *testing.T) {
+	path, _ := damagedStore(t, "messages")
+	report, err := sqlite.Repair(t.Context(), RepairOptions(path, nil))
+	must(t, err)
+	equal(t, "left", report.After["messages"], 0)
+	equal(t, "sessions", report.After["sessions"], 1)
+	s, _ := openStore(t, path)
+	equal(t, "audit", codes(verified(t, s, VerifyOptions{})), "")
+}

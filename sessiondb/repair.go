@@ -149,6 +149,17 @@ func (s *Store) messageByID(c *sqlite.Conn, session string, id int64) (Message, 
 	return got[0], nil
 }
 
+// recountAll is recount for every session whose counter is wrong.
+func recountAll(tx *sqlite.Tx) error {
+	_, err := tx.Exec(`UPDATE sessions SET message_count = live.n FROM
+ (SELECT s.id, (SELECT count(*) FROM messages m WHERE m.session_id = s.id AND m.active = 1 AND m.compacted = 0) AS n FROM sessions s) AS live
+ WHERE live.id = sessions.id AND message_count <> live.n`)
+	if err != nil {
+		return fmt.Errorf("recount messages: %w", err)
+	}
+	return nil
+}
+
 // recount sets the counter from the rows, after flags changed.
 func recount(tx *sqlite.Tx, session string) error {
 	_, err := tx.Exec(`UPDATE sessions SET message_count =

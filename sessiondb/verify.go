@@ -87,7 +87,7 @@ func Verify(ctx context.Context, s *Store, o VerifyOptions) (Audit, error) {
 	if o.MaxFindings <= 0 {
 		o.MaxFindings = defaultFindings
 	}
-	v := &verifier{s: s, o: o, parents: map[string]string{}}
+	v := &verifier{s: s, o: o, parents: map[string]string{}, out: Audit{Running: []Running{}, Findings: []Finding{}}}
 	ids, err := v.sessions(ctx)
 	if err != nil {
 		return Audit{}, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -95,10 +96,10 @@ func (c *cli) backupListVerb() *cobra.Command {
 				return err
 			}
 			all, err := sqlite.Backups(backupDir(loaded.Config))
-			if err != nil {
-				return &problem.Error{Kind: problem.NotFound, Thing: backupDir(loaded.Config), What: "cannot be listed", Remedy: "make a backup first: gatewayd backup", Err: err}
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return unusable("backup directory "+backupDir(loaded.Config), "check owner and permissions", err)
 			}
-			c.none(len(all), "no backups in %s", backupDir(loaded.Config))
+			c.none(len(all), "no backups in %s; make one with `gatewayd backup`", backupDir(loaded.Config))
 			return c.emit(map[string]any{"backups": all}, func(w io.Writer) {
 				table(w, func(row func(...any)) {
 					row("DATABASE", "MADE", "ROWS", "BACKUP")

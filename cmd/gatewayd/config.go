@@ -18,7 +18,7 @@ func (c *cli) configVerb() *cobra.Command {
 
 func (c *cli) configCheckVerb() *cobra.Command {
 	return c.readVerb(&cobra.Command{
-		Use: "check", Short: "Say whether the daemon would start with this configuration", Args: cobra.NoArgs,
+		Use: "check", Short: "Say whether the daemon would start with this configuration", Args: exactly(0),
 		RunE: func(*cobra.Command, []string) error {
 			loaded, err := c.load()
 			if err != nil {
@@ -38,7 +38,7 @@ func (c *cli) configCheckVerb() *cobra.Command {
 func (c *cli) configShowVerb() *cobra.Command {
 	var changed bool
 	cmd := c.readVerb(&cobra.Command{
-		Use: "show", Short: "Print every setting in force and where it comes from", Args: cobra.NoArgs,
+		Use: "show", Short: "Print every setting in force and where it comes from", Args: exactly(0),
 		RunE: func(*cobra.Command, []string) error {
 			loaded, err := c.load()
 			if err != nil {

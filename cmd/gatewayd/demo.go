@@ -28,7 +28,7 @@ func (c *cli) demoVerb() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Show the whole product on this machine in half a minute: cards, workers, a chat, a kill -9, a restart",
-		Args:  cobra.NoArgs,
+		Args:  exactly(0),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return runDemo(cmd.Context(), c.std, keep) },
 	}
 	cmd.Flags().BoolVar(&keep, "keep", false, "keep the temporary home afterwards")

@@ -51,7 +51,7 @@ func failed(name string, err error) check {
 func (c *cli) doctorVerb() *cobra.Command {
 	return c.readVerb(&cobra.Command{
 		Use: "doctor", Short: "Check everything that the daemon depends on; changes nothing",
-		Args: cobra.NoArgs,
+		Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			checks := c.examine(cmd.Context())
 			if err := c.emit(checks, func(w io.Writer) { printChecks(w, checks) }); err != nil {
@@ -243,9 +243,9 @@ func checkFile(ctx context.Context, name, path, table, column string) check {
 	case err != nil:
 		return failed(name, err)
 	case foreign:
-		return check{Name: name, State: "failed", Detail: path + " is a database of another program: it has no " + table + "." + column, Remedy: "move it away, or put the right file back"}
+		return check{Name: name, State: "failed", Detail: path + " is a database of another program: it has no " + table + "." + column, Remedy: "move it away, or " + sqlite.PutBack}
 	case found != "ok":
-		return check{Name: name, State: "failed", Detail: path + " is damaged: " + found, Remedy: "stop what has it open, then run `gatewayd repair`; or put a backup back with `gatewayd restore`"}
+		return check{Name: name, State: "failed", Detail: path + " is damaged: " + sqlite.Fault(found), Remedy: sqlite.RepairRemedy(name)}
 	}
 	return ok(name, "whole, journal mode %s", f.Journal().Mode)
 }

@@ -30,6 +30,9 @@ A conversation that went on here is left as it is.
 Not brought: routing of chats, pictures inside messages (a mark stands in their place), costs in money, git and platform details.
 Boards, configuration and keys stay where they are.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if args[0] == "" {
+				return usagef("DIR is empty; usage: %s", cmd.UseLine())
+			}
 			return c.onImport(cmd.Context(), dry, func(ctx context.Context, s *sessiondb.Store) error {
 				got, err := sessiondb.ImportHermes(ctx, s, sessiondb.HermesOptions{Path: args[0], DryRun: dry})
 				return c.tellMoved(ctx, s, got, err)

@@ -15,7 +15,7 @@ import (
 
 func (c *cli) initVerb() *cobra.Command {
 	return &cobra.Command{
-		Use: "init", Short: "Create the home with a commented configuration and an API key", Args: cobra.NoArgs,
+		Use: "init", Short: "Create the home with a commented configuration and an API key", Args: exactly(0),
 		Long: "Create the home, config.yaml with every setting commented out at its default, and api.key.\nNothing that exists is touched. The daemon also starts without a configuration.",
 		RunE: func(*cobra.Command, []string) error {
 			loaded, err := c.load()

@@ -139,7 +139,7 @@ func (h house) speaker() string {
 
 func (v *boardVerbs) boardsVerb() *cobra.Command {
 	cmd := v.readVerb(&cobra.Command{Use: "boards", Short: "List, create and switch boards", Args: verbs})
-	list := v.readVerb(&cobra.Command{Use: "list", Short: "List the boards", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
+	list := v.readVerb(&cobra.Command{Use: "list", Short: "List the boards", Args: exactly(0), RunE: func(*cobra.Command, []string) error {
 		h, err := v.openRoot()
 		if err != nil {
 			return err

@@ -18,7 +18,7 @@ import (
 func (v *boardVerbs) listVerb() *cobra.Command {
 	var f kanban.Filter
 	var status string
-	cmd := v.readVerb(&cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List the cards of a board", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+	cmd := v.readVerb(&cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List the cards of a board", Args: exactly(0), RunE: func(cmd *cobra.Command, _ []string) error {
 		if f.Status = kanban.Status(status); status != "" && !slices.Contains(kanban.Statuses(), f.Status) {
 			return usagef("--status %q is not known; it is one of %s", status, join(kanban.Statuses()))
 		}
@@ -195,7 +195,7 @@ func (v *boardVerbs) runsVerb() *cobra.Command {
 func (v *boardVerbs) eventsVerb() *cobra.Command {
 	var after int64
 	var limit int
-	cmd := v.readVerb(&cobra.Command{Use: "events", Short: "Print a board's history", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+	cmd := v.readVerb(&cobra.Command{Use: "events", Short: "Print a board's history", Args: exactly(0), RunE: func(cmd *cobra.Command, _ []string) error {
 		return v.onBoard(cmd.Context(), func(ctx context.Context, _ house, b *kanban.Board) error {
 			if err := checkLimit(limit); err != nil {
 				return err
@@ -221,7 +221,7 @@ func (v *boardVerbs) eventsVerb() *cobra.Command {
 }
 
 func (v *boardVerbs) statsVerb() *cobra.Command {
-	return v.readVerb(&cobra.Command{Use: "stats", Short: "Count a board's cards", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+	return v.readVerb(&cobra.Command{Use: "stats", Short: "Count a board's cards", Args: exactly(0), RunE: func(cmd *cobra.Command, _ []string) error {
 		return v.onBoard(cmd.Context(), func(ctx context.Context, _ house, b *kanban.Board) error {
 			stats, err := b.Stats(ctx)
 			if err != nil {

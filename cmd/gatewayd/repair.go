@@ -1,9 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -59,7 +63,14 @@ func boardFile(dir, name string) (kanban.Slug, string, error) {
 		return "", "", err
 	}
 	defer root.Close()
-	return slug, root.DBPath(slug), nil
+	path := root.DBPath(slug)
+	if _, err := os.Lstat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
+		return "", "", &problem.Error{
+			Kind: problem.NotFound, Thing: kanban.BoardLabel(slug), What: "does not exist", Fate: "nothing was changed",
+			Remedy: "list the existing ones with `gatewayd kanban boards list`, or " + sqlite.PutBack,
+		}
+	}
+	return slug, path, nil
 }
 
 func (c *cli) repair(cmd *cobra.Command, o sqlite.RepairOptions) error {
@@ -76,7 +87,7 @@ func (c *cli) repair(cmd *cobra.Command, o sqlite.RepairOptions) error {
 		for _, name := range slices.Sorted(maps.Keys(r.After)) {
 			fmt.Fprintf(w, "  %s: %d rows could be read, %d are there now\n", name, r.Before[name], r.After[name])
 		}
-		fmt.Fprintf(w, "  the damaged file is kept as %s\n", r.Backup)
+		fmt.Fprintf(w, "  the damaged file is kept as %s\n  what could not be read is gone from it; `gatewayd backup list` shows the backups that may have it\n", r.Backup)
 	})
 }
 
@@ -84,7 +95,12 @@ func (c *cli) databaseVerb() *cobra.Command {
 	cmd := &cobra.Command{Use: "database", Short: "Change how a database is journalled", Args: verbs, RunE: help}
 	cmd.AddCommand(c.readVerb(&cobra.Command{
 		Use: "set-journal-mode wal|delete state|board [NAME]", Short: "Change the journal mode of a database that nobody has open", Args: between(2, 3),
+		Long: "Change the journal mode of a database that nobody has open: wal lets readers go on beside a writer, delete is for file systems\n" +
+			"that cannot carry that.",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if args[1] == "board" && len(args) == 2 {
+				return usagef("NAME is missing: which board? usage: %s", cmd.UseLine())
+			}
 			loaded, err := c.load()
 			if err != nil {
 				return err

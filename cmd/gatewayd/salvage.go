@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -116,6 +119,12 @@ func (c *cli) salvage(ctx context.Context, name string, dry bool) error {
 		dir := name
 		if !strings.ContainsRune(name, filepath.Separator) {
 			dir = filepath.Join(filepath.Dir(s.File().Path()), name)
+		}
+		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+			return &problem.Error{
+				Kind: problem.NotFound, Thing: "capture " + dir, What: "does not exist", Fate: "nothing was changed",
+				Remedy: "list the existing ones with `gatewayd sessions salvage`",
+			}
 		}
 		report, err := s.Salvage(ctx, sqlite.FindCapture(dir), dry)
 		if err != nil {

@@ -46,7 +46,7 @@ func (c *cli) onStore(ctx context.Context, do func(context.Context, *sessiondb.S
 func (c *cli) sessionsListVerb() *cobra.Command {
 	var limit int
 	cmd := c.readVerb(&cobra.Command{
-		Use: "list", Short: "List conversations, newest first", Args: cobra.NoArgs,
+		Use: "list", Short: "List conversations, newest first", Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkLimit(limit); err != nil {
 				return err
@@ -56,7 +56,7 @@ func (c *cli) sessionsListVerb() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return c.emit(map[string]any{"sessions": sessions}, func(w io.Writer) {
+				return c.emit(map[string]any{"sessions": append([]sessiondb.Session{}, sessions...)}, func(w io.Writer) {
 					table(w, func(row func(...any)) {
 						row("SESSION", "LAST ACTIVE", "ROWS", "SOURCE", "TITLE")
 						for _, s := range sessions {

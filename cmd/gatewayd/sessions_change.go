@@ -116,7 +116,7 @@ func (c *cli) sessionsPruneVerb() *cobra.Command {
 	var days int
 	var dry bool
 	cmd := c.readVerb(&cobra.Command{
-		Use: "prune", Short: "Delete conversations that ended long ago", Args: cobra.NoArgs,
+		Use: "prune", Short: "Delete conversations that ended long ago", Args: exactly(0),
 		Long: "Deletes what ended and was not touched for so many days. Open and pinned conversations stay, and one that compaction\ncontinued in others goes only together with these.",
 	})
 	cmd.Flags().IntVar(&days, "days", int(sessiondb.DefaultPruneAge/(24*time.Hour)), "how old")

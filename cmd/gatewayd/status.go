@@ -45,7 +45,7 @@ func (d *daemon) status() status {
 
 func (c *cli) statusVerb() *cobra.Command {
 	return c.readVerb(&cobra.Command{
-		Use: "status", Short: "Say whether the daemon runs and what it is doing", Args: cobra.NoArgs,
+		Use: "status", Short: "Say whether the daemon runs and what it is doing", Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cl, err := c.dial()
 			if err != nil {

@@ -40,7 +40,7 @@ func thisBuild() build {
 
 func (c *cli) versionVerb() *cobra.Command {
 	return c.readVerb(&cobra.Command{
-		Use: "version", Short: "Print what this binary is", Args: cobra.NoArgs,
+		Use: "version", Short: "Print what this binary is", Args: exactly(0),
 		RunE: func(*cobra.Command, []string) error {
 			b := thisBuild()
 			return c.emit(b, func(w io.Writer) {

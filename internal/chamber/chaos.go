@@ -35,7 +35,7 @@ func Chaos(ctx context.Context, o Options, plan Plan) (v Verdict, err error) {
 	if plan.Only != "" {
 		one, ok := Find(plan.Only)
 		if !ok {
-			return v, &problem.Error{Kind: problem.Invalid, Thing: "episode " + plan.Only, What: "does not exist", Fate: "nothing was done"}
+			return v, &problem.Error{Kind: problem.Invalid, Thing: "episode " + plan.Only, What: "does not exist", Fate: "nothing was done", Remedy: "run it without --episode: each one is named as it ends"}
 		}
 		episodes, plan.Limit = []Episode{one}, 0
 	}

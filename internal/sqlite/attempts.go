@@ -54,7 +54,7 @@ func (l *attempts) mayTry(f *File) error {
 		return nil
 	}
 	return f.refuse(Corrupt, problem.Damaged, fmt.Sprintf("was tried to be repaired %d times without success", l.entry.FailedAttempts),
-		"put a backup in its place with `gatewayd restore`; to try once more remove "+filepath.Base(l.path), nil)
+		PutBack+"; to try once more remove "+l.path, nil)
 }
 
 // failed counts a try that ended with damage. Trouble with locks or the disk says nothing about the file.

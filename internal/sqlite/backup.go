@@ -122,7 +122,7 @@ func (f *File) noBackup(err error) error {
 	if ClassOf(err) == Corrupt || ClassOf(err) == NotADatabase {
 		return &problem.Error{
 			Kind: problem.Damaged, Thing: f.thing(), What: "is damaged and is not backed up", Fate: fate + "; the file and older backups were left as they are",
-			Remedy: "stop who uses it and run `gatewayd repair`", Err: err,
+			Remedy: RepairRemedy(f.opts.Label), Err: err,
 		}
 	}
 	if told := f.explain(err, fate); told != err {

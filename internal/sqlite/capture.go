@@ -171,7 +171,7 @@ func (f *File) stage(r *relic, say Manifest) (got Capture, err error) {
 		return got, err
 	}
 	for _, old := range others {
-		if old.same(m) {
+		if old.same(m) && !old.outlived(m) {
 			return old, nil
 		}
 	}

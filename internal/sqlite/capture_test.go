@@ -49,6 +49,37 @@ func TestTwoHandlesOfOneGenerationMakeOneCapture(t *testing.T) {
 	}
 }
 
+func TestASalvagedCaptureDoesNotStandForADatabaseThatIsGone(t *testing.T) {
+	t.Parallel()
+	f := mustOpen(t, testOptions(t))
+	lose(t, f)
+	stage := func() Capture {
+		t.Helper()
+		c, err := f.stage("halt", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	first := stage()
+	if err := first.MarkSalvaged("all of it"); err != nil {
+		t.Fatal(err)
+	}
+	if again := stage(); again.Dir != first.Dir {
+		t.Errorf("the database is still there, and %s was made", again.Dir)
+	}
+	if err := os.Rename(f.Path(), f.Path()+".moved"); err != nil {
+		t.Fatal(err)
+	}
+	second := stage()
+	if second.Salvaged() || stage().Dir != second.Dir {
+		t.Errorf("%s stands for rows that no database has", second.Dir)
+	}
+	if got := replayed(t, second); !slices.Equal(got, []string{"acknowledged"}) {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestAHealthyHandleIsNotCaptured(t *testing.T) {
 	t.Parallel()
 	f := mustOpen(t, testOptions(t))

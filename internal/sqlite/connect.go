@@ -31,10 +31,14 @@ func (f *File) dial() (*Conn, error) {
 	return c, nil
 }
 
-// heard passes on what SQLite logs about damage and the disk: it names the page or the line, the error does not.
+// heard passes on what SQLite logs about damage and the disk: it names the page or the line, the error does not. The
+// same words are passed on once: a whole audit of a damaged file would say them for each row that it meets.
 func (f *File) heard(code sqlite3.ExtendedErrorCode, text string) {
 	switch code.Code() {
 	case sqlite3.CORRUPT, sqlite3.NOTADB, sqlite3.IOERR:
+		if _, said := f.said.LoadOrStore(text, true); said {
+			return
+		}
 		f.log.Warn("SQLite reports trouble", "path", f.path, "code", int(code), "text", text)
 	}
 }

@@ -176,10 +176,15 @@ func (c *Conn) faults() ([]string, error) {
 			return faults, fmt.Errorf("check integrity: %w", err)
 		}
 		if text := row.Text(0); text != "ok" {
-			faults = append(faults, text)
+			faults = append(faults, Fault(text))
 		}
 	}
 	return faults, nil
+}
+
+// Fault is a complaint of SQLite's checks in one line: they put a heading over the first one, and a problem is one line.
+func Fault(text string) string {
+	return strings.ReplaceAll(strings.TrimPrefix(text, "*** in database main ***\n"), "\n", "; ")
 }
 
 // aboutIndex tells a complaint about a full-text index from one about pages or rows. SQLite gives these texts no code.

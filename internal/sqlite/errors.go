@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"syscall"
 
 	"github.com/ncruces/go-sqlite3"
@@ -129,8 +130,8 @@ type advice struct {
 
 var advices = map[Class]advice{
 	Busy:         {problem.Busy, "is locked by another process", "try again, or look who holds it with `fuser`"},
-	Corrupt:      {problem.Damaged, "is damaged", "stop what has it open, then run `gatewayd repair`; or put a backup back with `gatewayd restore`"},
-	NotADatabase: {problem.Damaged, "is not a SQLite database", "move it away, or put the right file back"},
+	Corrupt:      {problem.Damaged, "is damaged", RepairRemedy("")},
+	NotADatabase: {problem.Damaged, "is not a SQLite database", "move it away, or " + PutBack},
 	Replaced:     {problem.Damaged, "was replaced on disk while it was open", "it is opened anew at the next use; see who copies over it"},
 	Overwritten:  {problem.Damaged, "was overwritten in place by another database while it was open", "it is opened anew at the next use; see who copies over it"},
 	LostWAL:      {problem.Damaged, "lost its -wal or -shm file while it was open", "see who deletes these files; they belong to the database"},
@@ -163,7 +164,27 @@ func (f *File) explain(err error, fate string) error {
 	if errors.Is(err, syscall.EROFS) {
 		advice = readOnlyDisk
 	}
+	if class == Corrupt {
+		advice.remedy = RepairRemedy(f.opts.Label)
+	}
 	return &problem.Error{Kind: advice.kind, Thing: f.thing(), What: advice.what, Fate: fate, Remedy: advice.remedy, Err: err}
+}
+
+// PutBack is the remedy where nothing but a good copy helps.
+const PutBack = "put a backup in its place with `gatewayd restore BACKUP`; `gatewayd backup list` names them"
+
+// RepairRemedy is the remedy for damaged pages of the database with this label, as the whole command line: a verb of
+// which only half is named lets its reader guess while something is broken.
+func RepairRemedy(label string) string {
+	return "stop what has it open, then run `" + repairCommand(label) + "`; or " + PutBack
+}
+
+// repairCommand follows the labels that state.db and the boards are opened with.
+func repairCommand(label string) string {
+	if what, ok := strings.CutSuffix(label, ".db"); ok && !strings.Contains(what, " ") || strings.HasPrefix(label, "board ") {
+		return "gatewayd repair " + what
+	}
+	return "gatewayd repair"
 }
 
 // thing names the file for a person.

@@ -133,6 +133,7 @@ type File struct {
 	replaced atomic.Pointer[halt] // another main file, or other content in it
 	loss     atomic.Pointer[halt] // another -wal or -shm
 	damage   *latch               // structural corruption, of the path
+	said     sync.Map             // texts of SQLite that were logged
 	lost     losses
 	rescue   rescue
 	readOnly *halt // set while opening: nothing is ever written

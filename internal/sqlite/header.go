@@ -109,7 +109,7 @@ func (f *File) preflightHeader(ctx context.Context) error {
 		}
 		return f.refuse(NotADatabase, problem.Damaged,
 			fmt.Sprintf("cannot be opened: file is not a database: invalid SQLite header %q%s", head[:min(n, 16)], tlsHint(head)),
-			"move it away, or put the right file back", nil)
+			"move it away, or "+PutBack, nil)
 	}
 	if head[headerWriteVer] == 2 {
 		if err := f.refuseRetired(ctx, nil); err != nil {
@@ -130,10 +130,13 @@ func tlsHint(head []byte) string {
 	return ""
 }
 
+// errSaidInFull is the cause of a refusal whose words need none: it adds no text to them.
+var errSaidInFull = errors.New("")
+
 // refuse is the one shape of a file that is not opened: it names the thing and leaves it alone.
 func (f *File) refuse(class Class, kind problem.Kind, what, remedy string, cause error) error {
 	if cause == nil {
-		cause = errors.New(string(class))
+		cause = errSaidInFull
 	}
 	return &problem.Error{
 		Kind: kind, Thing: f.thing(), What: what, Fate: "it was left as it is", Remedy: remedy,

@@ -62,14 +62,17 @@ func (f *File) admit(what Operation) error {
 	case reason == ReasonReadOnly && (what == OpBackup || what == OpSnapshot): // whole, and only of a newer program
 		return nil
 	}
+	remedy := remedies[reason]
+	if reason == ReasonCorrupt {
+		remedy = RepairRemedy(f.opts.Label)
+	}
 	return &problem.Error{
 		Kind: problem.Damaged, Thing: f.thing(), What: fmt.Sprintf("refuses %s, because its state is %q", what, reason),
-		Fate: "it was left as it is", Remedy: remedies[reason], Err: f.Quarantine(),
+		Fate: "it was left as it is", Remedy: remedy, Err: f.Quarantine(),
 	}
 }
 
 var remedies = map[Reason]string{
-	ReasonCorrupt:  "stop who uses it and run `gatewayd repair`, or put a backup back with `gatewayd restore`",
 	ReasonReplaced: "use the file that lies there now; see who copies over it",
 	ReasonLost:     "see who deletes its -wal and -shm; it is opened anew once what was written is captured",
 	ReasonReadOnly: "use the newer gatewayd that wrote it",

@@ -201,3 +201,9 @@ func (c Capture) same(m Manifest) bool {
 	}
 	return old.Main.Mode == m.Main.Mode && old.Main.SHA256 == m.Main.SHA256
 }
+
+// outlived reports that the database which got this capture's rows back is itself gone from the disk: the mark of a
+// salvage says nothing about the one that lies there now, and a person would be told to throw the last copy away.
+func (c Capture) outlived(m Manifest) bool {
+	return c.Salvaged() && m.OnDisk.Main != m.Main.Identity
+}

@@ -132,7 +132,7 @@ func (f *File) admitLatched(ctx context.Context, c *Conn) error {
 		return fmt.Errorf("check the integrity of a damaged database: %w", err)
 	}
 	if verdict != "ok" {
-		return f.refuse(Corrupt, problem.Damaged, "is damaged: "+verdict, advices[Corrupt].remedy, errors.New(verdict))
+		return f.refuse(Corrupt, problem.Damaged, "is damaged: "+verdict, RepairRemedy(f.opts.Label), errors.New(verdict))
 	}
 	f.damage.found.Store(nil)
 	f.log.Info("database is well again", "path", f.path)

@@ -26,6 +26,7 @@ type RepairOptions struct {
 	RebuildIndex  func(*Tx) error                   // fills the search indexes from the rows
 	RecreateIndex func(*Tx) error                   // drops them, also where they cannot be dropped, and makes them anew
 	Probe         func(*Tx) error                   // writes and searches; it is rolled back
+	Settle        func(*Tx) error                   // makes what is derived from rows, such as counters, agree with those that are left
 	Forensic      func(path string) (string, error) // one more copy of the damaged file, before anything else
 
 	Log *slog.Logger
@@ -137,7 +138,7 @@ func (r *repair) unmended(err error) error {
 	}
 	return &problem.Error{
 		Kind: problem.Damaged, Thing: r.f.thing(), What: "could not be repaired", Fate: "it was left as it is, and a copy is in " + r.report.Backup,
-		Remedy: "put a backup in its place with `gatewayd restore`", Err: err,
+		Remedy: PutBack, Err: err,
 	}
 }
 
@@ -149,9 +150,9 @@ func (r *repair) lookAtIt(ctx context.Context) (trouble, err error) {
 	case err != nil:
 		return nil, err
 	case found == placeVacant:
-		return nil, r.f.refuse(Missing, problem.NotFound, "does not exist", "put a backup there with `gatewayd restore`", fs.ErrNotExist)
+		return nil, r.f.refuse(Missing, problem.NotFound, "does not exist", PutBack, fs.ErrNotExist)
 	case found == placeEmpty:
-		return nil, r.f.refuse(Missing, problem.NotFound, "is empty", "put a backup there with `gatewayd restore`", nil)
+		return nil, r.f.refuse(Missing, problem.NotFound, "is empty", PutBack, nil)
 	}
 	if err := r.f.preflight(ctx); err != nil && ClassOf(err) != Corrupt {
 		if ClassOf(err) == NotADatabase {
@@ -179,7 +180,7 @@ func noCase(err error) error {
 		return err
 	}
 	told := *p
-	told.Remedy = "put a backup in its place with `gatewayd restore`"
+	told.Remedy = PutBack
 	return &told
 }
 
@@ -291,6 +292,11 @@ func (r *repair) mendScratch(ctx context.Context) error {
 func (r *repair) tryStrategy(s strategy) error {
 	if err := s.run(); err != nil {
 		return err
+	}
+	if r.o.Settle != nil {
+		if err := r.onScratch(r.indexed(r.o.Settle)); err != nil {
+			return err
+		}
 	}
 	return r.probe()
 }

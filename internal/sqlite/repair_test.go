@@ -241,6 +241,23 @@ func TestRepairRefusesAFileThatAnybodyHolds(t *testing.T) {
 	}
 }
 
+func TestARemedyIsAWholeCommandLine(t *testing.T) {
+	t.Parallel()
+	for label, want := range map[string]string{
+		"state.db": "`gatewayd repair state`", "board default": "`gatewayd repair board default`", "": "`gatewayd repair`", "Hermes state.db": "`gatewayd repair`",
+	} {
+		f := &File{opts: Options{Label: label}}
+		err := f.explain(classify(Corrupt, "noise"), "it was left as it is")
+		if !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "`gatewayd backup list`") {
+			t.Errorf("%q: %v", label, err)
+		}
+	}
+	err := (&File{}).refuse(Missing, problem.NotFound, "is empty", PutBack, nil)
+	if strings.Contains(err.Error(), string(Missing)) || ClassOf(err) != Missing {
+		t.Errorf("a refusal that has said everything: %v", err)
+	}
+}
+
 func TestRepairOfWhatIsNoDatabaseSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

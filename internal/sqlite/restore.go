@@ -83,7 +83,10 @@ func whatOf(err error) string {
 	if p, ok := errors.AsType[*problem.Error](err); ok {
 		return p.What
 	}
-	return err.Error()
+	if advice, ok := advices[ClassOf(err)]; ok {
+		return advice.what
+	}
+	return "says: " + err.Error()
 }
 
 // compare counts what is there now against the backup.

@@ -232,7 +232,7 @@ func (d *Dispatcher) disable(b *board, p *pass, err error) {
 
 // damageOf takes the words for a damaged file from whoever looked at it: what is wrong, and what to do.
 func damageOf(err error) (reason, remedy string) {
-	reason, remedy = "is damaged: "+err.Error(), "stop what has it open, then run `gatewayd repair`; or put a backup back with `gatewayd restore`"
+	reason, remedy = "is damaged: "+err.Error(), sqlite.RepairRemedy("board")
 	if c, ok := errors.AsType[*kanban.CorruptError](err); ok {
 		reason = c.Reason
 	}
