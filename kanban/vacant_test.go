@@ -80,18 +80,20 @@ func TestALinkToNothingIsNoBoard(t *testing.T) {
 	}
 }
 
-// What is no database cannot be repaired; what is damaged may be.
+// No remedy names a verb that does not exist.
 func TestRemediesOfADamagedBoardCanBeFollowed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kanban.db")
 	if err := os.WriteFile(path, []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, noDatabase := Open(t.Context(), Options{Path: path})
-	if noDatabase == nil || strings.Contains(noDatabase.Error(), "gatewayd repair") || !strings.Contains(noDatabase.Error(), "put the right file back") {
-		t.Errorf("%v", noDatabase)
+	for _, err := range []error{noDatabase, corruptBoard("b", path, errTorn)} {
+		if err == nil || !strings.Contains(err.Error(), "`gatewayd restore BACKUP`") {
+			t.Errorf("%v", err)
+		}
 	}
-	if err := corruptBoard("b", path, errTorn); !strings.Contains(err.Error(), "gatewayd repair") || !strings.Contains(err.Error(), "gatewayd restore") {
-		t.Errorf("%v", err)
+	if strings.Contains(noDatabase.Error(), "gatewayd repair") {
+		t.Errorf("pages that are none cannot be repaired: %v", noDatabase)
 	}
 }
 
