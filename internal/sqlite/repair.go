@@ -124,7 +124,7 @@ func (r *repair) unmended(err error) error {
 	if r.written {
 		return &problem.Error{
 			Kind: problem.Damaged, Thing: r.f.thing(), What: "was mended, but what was written does not pass the checks",
-			Fate: "the file as it was is in " + r.report.Backup, Remedy: "put a backup in its place with `gatewayd restore`", Err: err,
+			Fate: "the file as it was is in " + r.report.Backup, Remedy: PutBack, Err: err,
 		}
 	}
 	if isProblem(err) && ClassOf(err) == Other {
