@@ -55,7 +55,7 @@ func TestASalvagedCaptureDoesNotStandForADatabaseThatIsGone(t *testing.T) {
 	lose(t, f)
 	stage := func() Capture {
 		t.Helper()
-		c, err := f.stage("halt", "")
+		c, err := f.stageHeld("halt", "")
 		if err != nil {
 			t.Fatal(err)
 		}
