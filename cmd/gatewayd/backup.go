@@ -209,7 +209,16 @@ func (d *daemon) backupRound(ctx context.Context) error {
 	return err
 }
 
+// backupBoard passes over a board that is disabled, and says so when that begins or its reason changes.
 func (d *daemon) backupBoard(ctx context.Context, slug kanban.Slug, dir string, keep int) error {
+	if shut := d.dispatcher.Disabled(slug); shut != nil {
+		if d.passedOver[slug] != shut.Error() {
+			d.log.Warn("board is not backed up while it is disabled", "board", slug, "path", d.root.DBPath(slug), "error", shut)
+		}
+		d.passedOver[slug] = shut.Error()
+		return nil
+	}
+	delete(d.passedOver, slug)
 	ref, err := d.boards.Acquire(ctx, d.root.DBPath(slug))
 	if problem.Is(err, problem.NotFound) {
 		return nil

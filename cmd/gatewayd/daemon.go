@@ -55,6 +55,8 @@ type daemon struct {
 	dispatcher *dispatch.Dispatcher
 	server     *http.Server
 
+	passedOver map[kanban.Slug]string // boards that the last backup did not open, with the reason
+
 	apiStops, dispatchStops chan struct{} // closed when that part has been told to stop
 
 	decisions []decision
@@ -64,7 +66,7 @@ type daemon struct {
 func (c *cli) build(ctx context.Context) (built *daemon, err error) {
 	d := &daemon{
 		started: time.Now(), foreground: c.foreground, std: c.std, asked: make(chan os.Signal, 2),
-		apiStops: make(chan struct{}), dispatchStops: make(chan struct{}),
+		apiStops: make(chan struct{}), dispatchStops: make(chan struct{}), passedOver: map[kanban.Slug]string{},
 	}
 	if d.config, err = c.load(); err != nil {
 		return nil, err

@@ -223,6 +223,7 @@ func (d *Dispatcher) disable(b *board, p *pass, err error) {
 		b.log.Error("board is disabled and its file was left as it is; other boards go on", "path", b.path, "error", reason, "remedy", remedy)
 	}
 	b.bad, b.trouble, b.due = next, nil, next.retryAt
+	d.shut.Store(b.slug, &shut{*next, b.path, remedy})
 	p.Disabled = append(p.Disabled, b.slug)
 	b.outside = &Hold{
 		Reason: BoardDisabled, Detail: "its file " + next.reason, Since: when(next.since), Until: when(next.retryAt), Remedy: remedy,
@@ -257,6 +258,9 @@ func (d *Dispatcher) recovered(b *board) {
 		b.log.Info("board is served again", "path", b.path)
 	} else if b.trouble != nil {
 		b.log.Info("board is served again", "path", b.path, "was", b.trouble.text)
+	}
+	if b.bad != nil {
+		d.shut.Delete(b.slug)
 	}
 	b.bad, b.trouble, b.outside = nil, nil, nil
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"gatewayd/internal/problem"
 	"gatewayd/internal/procfs"
 	"gatewayd/kanban"
 )
@@ -69,6 +70,13 @@ func TestADamagedBoardIsToldOnceLeftAloneAndTakenUpWhenRepaired(t *testing.T) {
 	if why.Holds[0].Reason != BoardDisabled {
 		t.Errorf("why: %+v", why)
 	}
+	shut := d.Disabled("bad")
+	if !problem.Is(shut, problem.Damaged) || !strings.Contains(shut.Error(), st.Hold.Detail) || !strings.Contains(shut.Error(), st.Hold.Remedy) {
+		t.Errorf("to others of this process: %v, want the words of %+v", shut, st.Hold)
+	}
+	if err := d.Disabled("good"); err != nil {
+		t.Errorf("the good board: %v", err)
+	}
 
 	d.mu.Lock()
 	d.boards["bad"].bad.retryAt = time.Now()
@@ -86,6 +94,9 @@ func TestADamagedBoardIsToldOnceLeftAloneAndTakenUpWhenRepaired(t *testing.T) {
 	repaired, err := kanban.Open(context.Background(), kanban.Options{Path: path, Slug: "bad"})
 	must(t, err)
 	defer repaired.Close()
+	if err := d.Disabled("bad"); err != nil {
+		t.Errorf("the file changed, and yet: %v", err)
+	}
 	tickUntil(t, d, "the repaired board's card", isStatus(t, repaired, waiting, kanban.StatusDone))
 	if st := boardStatus(t, d, "bad"); st.State != "ok" {
 		t.Errorf("status after the repair: %+v", st)

@@ -67,6 +67,7 @@ type Dispatcher struct {
 	watchers  sync.WaitGroup
 
 	published atomic.Pointer[Status]
+	shut      sync.Map // of *shut by slug: the boards that are disabled
 }
 
 // New makes a dispatcher. It opens nothing before the first tick.

@@ -1,9 +1,12 @@
 package dispatch
 
 import (
+	"fmt"
 	"time"
 
+	"gatewayd/internal/problem"
 	"gatewayd/internal/sqlite"
+	"gatewayd/kanban"
 )
 
 const (
@@ -56,4 +59,27 @@ func (q *quarantine) failed(print sqlite.Fingerprint, reason string, now time.Ti
 		since = q.since
 	}
 	return &quarantine{print: print, reason: reason, since: since, wait: quarantineFirst, retryAt: now.Add(quarantineFirst)}, true
+}
+
+// shut is a disabled board as others of this process see it. It does not change.
+type shut struct {
+	quarantine
+	path, remedy string
+}
+
+// Disabled says why nothing may open a board's file now: a Damaged problem with the dispatcher's words, or nil. It looks
+// at the file's times alone, and waits for nothing: not for a tick either. A file that has changed since may be opened.
+func (d *Dispatcher) Disabled(slug kanban.Slug) error {
+	found, ok := d.shut.Load(slug)
+	if !ok {
+		return nil
+	}
+	s := found.(*shut)
+	if s.gate(sqlite.TakeFingerprint(s.path), time.Now()) != gateShut {
+		return nil
+	}
+	return &problem.Error{
+		Kind: problem.Damaged, Thing: fmt.Sprintf("board %s (%s)", slug, s.path), What: "is disabled since " + s.since.Format(time.RFC3339) + ": its file " + s.reason,
+		Fate: "the file was left as it is", Remedy: s.remedy,
+	}
 }

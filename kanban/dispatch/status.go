@@ -158,6 +158,9 @@ func (d *Dispatcher) whyUnserved(ctx context.Context, slug kanban.Slug, task str
 	if err != nil {
 		return Why{}, err
 	}
+	if err := d.Disabled(slug); err != nil {
+		return Why{}, err
+	}
 	handle, release, err := d.o.Acquire(ctx, info.Path)
 	if err != nil {
 		return Why{}, err
