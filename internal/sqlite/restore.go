@@ -232,7 +232,8 @@ func (f *File) linkAside() (string, error) {
 	return dir, errors.Join(syncDir(dir), syncDir(f.dir()))
 }
 
-// restoreBeside writes a small file where nothing is.
+// restoreBeside writes a small file where nothing is. It gets its name when it is whole: a kill leaves no half of it, which
+// the next restore would take for what is to stay.
 func restoreBeside(from, to string) error {
 	if _, err := os.Lstat(to); err == nil {
 		return nil
@@ -240,5 +241,23 @@ func restoreBeside(from, to string) error {
 	if _, err := os.Stat(from); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return errors.Join(os.MkdirAll(filepath.Dir(to), 0o700), copyFile(from, to), syncFile(to), syncDir(filepath.Dir(to)))
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return err
+	}
+	partial := to + partialMark
+	if err := os.Remove(partial); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a restore that was killed
+		return err
+	}
+	err := copyFile(from, partial)
+	if err == nil {
+		err = syncFile(partial)
+	}
+	if err == nil {
+		err = os.Rename(partial, to)
+	}
+	if err != nil {
+		_ = os.Remove(partial)
+		return err
+	}
+	return syncDir(filepath.Dir(to))
 }

@@ -162,3 +162,36 @@ func TestTheJournalModeChangesOnlyOffline(t *testing.T) {
 		t.Error("a damaged file was changed")
 	}
 }
+
+// Half a file under the right name would stay for good: the next restore leaves alone what is there.
+func TestASmallFileComesBackWholeOrNotAtAll(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	from, to := filepath.Join(dir, "saved.json"), filepath.Join(dir, "board", "board.json")
+	if err := os.Mkdir(from, 0o700); err != nil { // it opens and cannot be read: the copy ends in its middle
+		t.Fatal(err)
+	}
+	if err := restoreBeside(from, to); err == nil {
+		t.Fatal("what cannot be read was restored")
+	}
+	if left, _ := filepath.Glob(to + "*"); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	if err := os.Remove(from); err != nil {
+		t.Fatal(err)
+	}
+	for path, text := range map[string]string{from: "{\"name\": \"whole\"}", to + partialMark: "{\"na"} { // the half of a restore that was killed
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := restoreBeside(from, to); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(to); err != nil || string(got) != "{\"name\": \"whole\"}" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if left, _ := filepath.Glob(to + "?*"); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
