@@ -163,3 +163,27 @@ func TestAKeptFileThatCloseAllTookIsNotOpenedByItself(t *testing.T) {
 		}
 	})
 }
+
+// A heal that ends between the failure of a caller's own try and its look at how things are is no reason for an error.
+func TestAHealThatEndsBehindAFailedTryIsNotMissed(t *testing.T) {
+	h := newHouse(t)
+	keep := h.kind.Keep("/x/a")
+	defer keep.Release()
+	keep.keeper.healing = true
+	tries := 0
+	h.disk.fault = func(string) error {
+		if tries++; tries > 1 {
+			return nil
+		}
+		h.Registry.mu.Lock()
+		defer h.Registry.mu.Unlock()
+		keep.keeper.healing = false
+		keep.keeper.signal()
+		return errDisk
+	}
+	ref, err := keep.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref.Release()
+}

@@ -59,14 +59,18 @@ func (keep *Keep[H]) Acquire(ctx context.Context) (Ref[H], error) {
 	for {
 		tried, _, resting := keep.health()
 		if !resting {
+			before := tried
 			ref, err := keep.kind.Acquire(ctx, keep.keeper.path)
 			if err == nil {
 				keep.stand(ref)
 				return ref, nil
 			}
 			healing := false
-			if tried, healing, _ = keep.health(); !healing || ctx.Err() != nil {
+			if tried, healing, _ = keep.health(); ctx.Err() != nil || !healing && tried == before {
 				return ref, err
+			}
+			if tried != before {
+				continue // somebody's try ended since: the file may be open again
 			}
 		}
 		select {
