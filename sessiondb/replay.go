@@ -208,11 +208,21 @@ func (r *replay) store(ctx context.Context, batch []*spooled) (waits bool, err e
 	return waits, nil
 }
 
-// isIn settles a commit of unknown fate by the last row that the transaction held.
+// isIn settles a commit of unknown fate by everything that the transaction did: the last row of each record that it stored,
+// and each lease that it ended.
 func (r *replay) isIn(c *sqlite.Conn, batch []*spooled, fates []fate) (bool, error) {
-	for i := len(fates) - 1; i >= 0; i-- {
-		if fates[i].stored > 0 {
-			return hasUID(c, batch[i].Rows[len(batch[i].Rows)-1].UID)
+	for i, f := range fates {
+		one := batch[i]
+		in, err := true, error(nil)
+		switch {
+		case f.stored > 0:
+			in, err = hasUID(c, one.Rows[len(one.Rows)-1].UID)
+		case one.Release && !f.waits:
+			in, err = holds(c, Lease{Session: one.Session.ID, Kind: Turn, Token: one.Token})
+			in = !in
+		}
+		if err != nil || !in {
+			return false, err
 		}
 	}
 	return true, nil

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gatewayd/internal/sqlite"
 )
 
 // healed opens the store the way the daemon does.
@@ -201,4 +203,22 @@ func TestAReplayThatIsKilledIsBegunAgain(t *testing.T) {
 	equal(t, "rows", number(t, s, `SELECT count(*) FROM messages`), 2*batches)
 	equal(t, "out of order", number(t, s, `SELECT count(*) FROM messages a JOIN messages b ON b.id > a.id WHERE b.content < a.content AND b.id = a.id + 1 AND a.role = 'assistant'`), 0)
 	equal(t, "left in the spool", spoolCount(t, s).Rows, 0)
+}
+
+// After a COMMIT of unknown fate a batch that only ends leases is looked for by these.
+func TestABatchOfReleasesIsInWhenItsLeasesAreGone(t *testing.T) {
+	s, _ := testStore(t)
+	l := conversation(t, s)
+	batch := []*spooled{{Session: spooledSession{ID: l.Session}, Token: l.Token, Release: true}}
+	isIn := func() (in bool) {
+		t.Helper()
+		must(t, s.file.Read(t.Context(), func(c *sqlite.Conn) (err error) {
+			in, err = (&replay{s: s}).isIn(c, batch, make([]fate, 1))
+			return err
+		}))
+		return in
+	}
+	equal(t, "while the lease is there", isIn(), false)
+	must(t, s.Release(t.Context(), l))
+	equal(t, "when it is gone", isIn(), true)
 }
