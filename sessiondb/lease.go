@@ -149,9 +149,7 @@ func takeLease(tx *sqlite.Tx, l Lease, now time.Time) (*Lease, error) {
 	if _, err := tx.Exec(`DELETE FROM leases WHERE expires_at < ?`, now.Add(-leaseSweep).UnixMicro()); err != nil {
 		return nil, err
 	}
-	_, err = tx.Exec(`INSERT OR REPLACE INTO leases(session_id, kind, token, boot, pid, start, pidns, label, acquired_at, expires_at)
- VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, l.Session, string(l.Kind), l.Token, l.Holder.Boot, l.Holder.PID, int64(l.Holder.Start),
-		l.Holder.PIDNS, l.Holder.Label, now.UnixMicro(), l.Expires.UnixMicro())
+	err = putLease(tx, l, now.UnixMicro())
 	if !found {
 		return nil, err
 	}

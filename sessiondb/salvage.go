@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gatewayd/internal/mutation"
 	"gatewayd/internal/problem"
 	"gatewayd/internal/sqlite"
 )
@@ -25,6 +26,7 @@ type SalvageReport struct {
 	Changed  int      `json:"changed"`  // rows whose newer state (folded away, mended) was in the capture alone
 	Usage    int      `json:"usage"`    // sums that were raised or added
 	Prompts  int      `json:"prompts"`
+	Leases   int      `json:"leases,omitempty"` // of turns that go on; only at the open of a store that lost its log
 	Busy     []string `json:"busy,omitempty"`   // sessions with a running turn: nothing of them was done, run it again
 	Parted   []string `json:"parted,omitempty"` // sessions that went on after the loss; see Salvage
 }
@@ -40,7 +42,7 @@ type SalvageReport struct {
 // lost together with its rows is not done over again there: its summary is stored as superseded and the rows that it
 // folded away are live.
 //
-// It does not bring back what passes by itself (leases, runs, deliveries), and it removes nothing. A capture that has no
+// It does not bring back what passes by itself (leases, but at the open of a store that was lost, runs, deliveries), and it removes nothing. A capture that has no
 // copy of its database is a Damaged problem that says so. Nothing is changed by an error but what whole sessions already
 // came back.
 func (s *Store) Salvage(ctx context.Context, c sqlite.Capture, dryRun bool) (SalvageReport, error) {
@@ -73,6 +75,11 @@ func (s *Store) salvage(ctx context.Context, c sqlite.Capture, dryRun bool, own 
 	sv := &salvage{s: s, from: from, out: &out, own: own}
 	if err := sv.run(ctx); err != nil {
 		return out, fmt.Errorf("salvage %s: %w", c.Dir, err)
+	}
+	if own.PID != 0 && !dryRun && !mutation.On("salvage-without-leases") {
+		if err := sv.leases(ctx); err != nil {
+			return out, fmt.Errorf("salvage %s: %w", c.Dir, err)
+		}
 	}
 	if out.Done = len(out.Busy) == 0 && !dryRun; out.Done {
 		err = markSalvaged(c, out)
@@ -237,6 +244,6 @@ func (s *Store) salvageOwn(ctx context.Context) {
 			s.log.Error("lost write-ahead log not salvaged, its capture stays", "path", c.Dir, "error", err)
 			continue
 		}
-		s.log.Warn("lost write-ahead log salvaged", "path", c.Dir, "sessions", out.Sessions, "messages", out.Messages, "changed", out.Changed, "busy", len(out.Busy))
+		s.log.Warn("lost write-ahead log salvaged", "path", c.Dir, "sessions", out.Sessions, "messages", out.Messages, "changed", out.Changed, "leases", out.Leases, "busy", len(out.Busy))
 	}
 }

@@ -38,6 +38,7 @@ var List = []Mutation{
 	{"replay-without-uid", "sessiondb", "TestReplayBringsSpooledRowsBackOnceAndInOrder"},
 	{"newer-schema-written", "sessiondb", "TestANewerStoreIsReadAndNeverWritten"},
 	{"salvage-without-diff", "sessiondb", "TestALostLogComesBackAtTheNextOpen"},
+	{"salvage-without-leases", "sessiondb", "TestATurnGoesOnAfterItsLeaseWasLostWithTheLog"},
 	{"index-damage-unchecked", "sessiondb", "TestDamageBesideThatOfAnIndexQuarantines"},
 	{"replay-removes-first", "sessiondb", "TestASpoolFileOutlivesAReplayThatFails"},
 	{"synchronous-normal", "internal/sqlite", "TestAPowerCutAtAnyMomentLosesNoAcknowledgedRow"},
