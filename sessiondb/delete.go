@@ -246,6 +246,9 @@ func dropSessions(tx *sqlite.Tx, ids []string) error {
 		if _, err := tx.Exec(`DELETE FROM sessions WHERE id IN (SELECT value FROM json_each(?))`, jsonList(chunk)); err != nil {
 			return fmt.Errorf("delete sessions: %w", err)
 		}
+		if err := bury(tx, jsonList(chunk), time.Now().UnixMicro()); err != nil {
+			return err
+		}
 		_, err := tx.Exec(`DELETE FROM prompts WHERE hash IN (SELECT value FROM json_each(?)) AND NOT EXISTS (SELECT 1 FROM sessions WHERE prompt_hash = prompts.hash)`, jsonList(prompts))
 		if err != nil {
 			return fmt.Errorf("delete prompts: %w", err)

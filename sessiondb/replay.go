@@ -305,6 +305,9 @@ func (s *Store) admits(tx *sqlite.Tx, one *spooled) (waits bool, kept string, er
 	case err != nil:
 		return false, "", err
 	case !found:
+		if gone, err := buried(tx.Conn, one.Session.ID); err != nil || gone {
+			return false, "the session was deleted", err
+		}
 		return false, "", s.remake(tx, one)
 	case row.EndedAt != nil:
 		return false, "the session has ended (" + row.EndReason + "); reopen it, then run `gatewayd sessions salvage`", nil

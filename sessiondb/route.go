@@ -81,7 +81,7 @@ func insertSession(tx *sqlite.Tx, n NewSession, now int64) error {
 	if err != nil {
 		return fmt.Errorf("insert session: %w", err)
 	}
-	return nil
+	return unbury(tx, n.ID)
 }
 
 func firstError(errs ...error) error {

@@ -26,9 +26,10 @@ type SalvageReport struct {
 	Changed  int      `json:"changed"`  // rows whose newer state (folded away, mended) was in the capture alone
 	Usage    int      `json:"usage"`    // sums that were raised or added
 	Prompts  int      `json:"prompts"`
-	Leases   int      `json:"leases,omitempty"` // of turns that go on; only at the open of a store that lost its log
-	Busy     []string `json:"busy,omitempty"`   // sessions with a running turn: nothing of them was done, run it again
-	Parted   []string `json:"parted,omitempty"` // sessions that went on after the loss; see Salvage
+	Leases   int      `json:"leases,omitempty"`  // of turns that go on; only at the open of a store that lost its log
+	Busy     []string `json:"busy,omitempty"`    // sessions with a running turn: nothing of them was done, run it again
+	Deleted  []string `json:"deleted,omitempty"` // sessions that were deleted since: nothing of them comes back
+	Parted   []string `json:"parted,omitempty"`  // sessions that went on after the loss; see Salvage
 }
 
 // Salvage brings back what a capture holds and the store lacks. The captured log is played into a private copy of the
@@ -170,7 +171,10 @@ func (sv *salvage) session(ctx context.Context, id string) error {
 		plan, err = sv.compare(c, old)
 		return err
 	})
-	if err != nil || plan.nothing() {
+	if plan.deleted && err == nil {
+		sv.out.Deleted = append(sv.out.Deleted, id)
+	}
+	if err != nil || plan.deleted || plan.nothing() {
 		return err
 	}
 	if !sv.out.DryRun && !plan.busy {
@@ -178,14 +182,14 @@ func (sv *salvage) session(ctx context.Context, id string) error {
 			return sv.s.file.Write(ctx, sqlite.Op{
 				Label: "salvage session", Patience: sqlite.Transcript,
 				Do: func(tx *sqlite.Tx) (err error) {
-					if plan, err = sv.compare(tx.Conn, old); err != nil || plan.busy {
+					if plan, err = sv.compare(tx.Conn, old); err != nil || plan.busy || plan.deleted {
 						return err
 					}
 					return sv.bring(tx, old, &plan)
 				},
 				Done: func(c *sqlite.Conn) (bool, error) {
 					left, err := sv.compare(c, old)
-					return left.nothing(), err
+					return left.deleted || left.nothing(), err
 				},
 			})
 		})
@@ -201,6 +205,10 @@ func (sv *salvage) session(ctx context.Context, id string) error {
 
 func (sv *salvage) count(id string, plan missing) {
 	out := sv.out
+	if plan.deleted { // while it was read
+		out.Deleted = append(out.Deleted, id)
+		return
+	}
 	if plan.busy {
 		out.Busy = append(out.Busy, id)
 		return
@@ -244,6 +252,6 @@ func (s *Store) salvageOwn(ctx context.Context) {
 			s.log.Error("lost write-ahead log not salvaged, its capture stays", "path", c.Dir, "error", err)
 			continue
 		}
-		s.log.Warn("lost write-ahead log salvaged", "path", c.Dir, "sessions", out.Sessions, "messages", out.Messages, "changed", out.Changed, "leases", out.Leases, "busy", len(out.Busy))
+		s.log.Warn("lost write-ahead log salvaged", "path", c.Dir, "sessions", out.Sessions, "messages", out.Messages, "changed", out.Changed, "leases", out.Leases, "busy", len(out.Busy), "deleted", len(out.Deleted))
 	}
 }

@@ -28,6 +28,7 @@ type capturedUsage struct {
 // missing is what a session of the store lacks.
 type missing struct {
 	busy, parted, session, prompt bool
+	deleted                       bool
 	ended, titled                 bool // the capture knows its end, or its title
 	rows                          []Message
 	changed                       []Message       // with the id that the row has here
@@ -92,6 +93,11 @@ func (sv *salvage) compare(c *sqlite.Conn, old captured) (m missing, err error) 
 	now, found, err := sv.s.querySession(c, `SELECT `+sessionColumns+` FROM sessions WHERE id = ?`, old.ID)
 	if err != nil {
 		return m, err
+	}
+	if !found {
+		if m.deleted, err = buried(c, old.ID); err != nil || m.deleted {
+			return m, err
+		}
 	}
 	m.session = !found
 	if m.prompt = old.prompt != ""; m.prompt {

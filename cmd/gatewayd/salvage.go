@@ -143,6 +143,9 @@ func printSalvage(w io.Writer, r sessiondb.SalvageReport) {
 	if len(r.Parted) > 0 {
 		fmt.Fprintf(w, "behind rows that are newer: %s\n", line(strings.Join(r.Parted, ", ")))
 	}
+	if len(r.Deleted) > 0 {
+		fmt.Fprintf(w, "left out, because they were deleted: %s\n", line(strings.Join(r.Deleted, ", ")))
+	}
 	if len(r.Busy) > 0 {
 		fmt.Fprintf(w, "left out, because a turn is running: %s; run it again\n", line(strings.Join(r.Busy, ", ")))
 	}
