@@ -17,6 +17,7 @@ type Part struct {
 	With    Params // what is special
 	Lasting bool   // goes on into the next episodes that have it
 	Error   string // the class of the one error it must end with; "" means none
+	Usual   int    // descriptors of the store it may have; 0: the most of its first half second
 	Slack   int    // descriptors above its usual number; 0 is not looked at
 	Works   string // the event by which it shows that it works; "" means acked
 }
@@ -212,7 +213,7 @@ func (s *Stage) strike(ctx context.Context, failed bool) (wrong []string) {
 		s.Totals.Waits += p.last("ended").Count
 	}
 	for name, p := range s.cast {
-		if grown := s.monitor.grown(p.proc.PID()); p.part.Slack > 0 && grown > p.part.Slack {
+		if grown := s.monitor.grown(p.proc.PID(), p.part.Usual); p.part.Slack > 0 && grown > p.part.Slack {
 			wrong = append(wrong, fmt.Sprintf("%s holds %d descriptors more than it usually does", name, grown))
 		}
 		if mode := p.last("ready").Mode; s.Mode != "" && mode != "" && mode != s.Mode {

@@ -8,14 +8,14 @@ import (
 	"gatewayd/internal/sqlite"
 )
 
-// The parts that most episodes have. Slack is how many descriptors of the store a process may have at once above the
-// most it had in its first half second.
+// The parts that most episodes have. Slack is how many descriptors of the store a process may have at once above its
+// usual number.
 var (
 	gatewayPart  = Part{Role: "gateway"}
 	terminalPart = Part{Role: "terminal"}
 	plainPart    = Part{Role: "plain"}
 	readerPart   = Part{Role: "reader", Works: "read", Lasting: true, Slack: 6}
-	churnPart    = Part{Role: "churn", Works: "cycled", Slack: 6} // what a visit left open would be some dozens
+	churnPart    = Part{Role: "churn", Works: "cycled", Usual: 6, Slack: 2} // a visit has two connections at most, of three descriptors
 	indexerPart  = Part{Role: "indexer", Works: "ready"}
 	boardPart    = Part{Role: "board"}
 	watcherPart  = Part{Role: "watcher", Works: "cycled"}

@@ -110,11 +110,14 @@ func (m *Monitor) report() (findings []string, scans int) {
 	return findings, m.scans
 }
 
-// grown says how many descriptors a process had at once above its usual number.
-func (m *Monitor) grown(pid int) int {
+// grown says how many descriptors a process had at once above its usual number, 0 for the one that was seen first.
+func (m *Monitor) grown(pid, usual int) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.most[pid] - m.usual[pid]
+	if usual == 0 {
+		usual = m.usual[pid]
+	}
+	return m.most[pid] - usual
 }
 
 // heldNow lists who holds a deleted file of the store at this moment, by a single look.
