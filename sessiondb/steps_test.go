@@ -27,12 +27,12 @@ type work struct {
 	whole   bool                                               // one transaction: the file is as before or as after, never between
 	between func(t *testing.T, path string)                    // what holds wherever it was cut, beyond integrity and counters
 	must    []string                                           // beginnings of statements that it has to be cut before
-	stride  int                                                // every so many steps, where they repeat; 0 is every one, as in a whole run
+	strides []int                                              // every so many steps in turn, where they repeat; none is every one, as in a whole run
 	calls   bool                                               // cut before each system call that changes a file instead of each statement
 }
 
-// stepRows makes some twenty steps of a long deletion. One has five statements, so that a stride of seven comes to each of
-// them.
+// stepRows makes some twenty steps of a long deletion. Each has the same few statements, so that strides of seven and six in
+// turn come to every one of them.
 const stepRows = 100
 
 var whole = flag.Bool("all", false, "kill before each step of every work (make whole)")
@@ -130,11 +130,11 @@ func (w work) killAtEach(t *testing.T, base string) {
 	w.cutBefore(t, path, 0)
 	after := state(t, path)
 	var states, cut []string
-	stride := max(1, w.stride)
-	if *whole {
-		stride = 1
+	strides := w.strides
+	if *whole || len(strides) == 0 {
+		strides = []int{1}
 	}
-	for n := 1; ; n += stride {
+	for n := 1; ; n += strides[len(cut)%len(strides)] {
 		path := copyStore(t, base)
 		said := w.cutBefore(t, path, n)
 		if said == "done" {
@@ -316,7 +316,7 @@ var stateQueries = []string{
 	`SELECT 'sessions', id, message_count, rewind_count, coalesce(end_reason, '') FROM sessions ORDER BY id`,
 	`SELECT 'messages', id, session_id, origin_id, role, content, coalesce(kind, ''), active, compacted FROM messages ORDER BY id`,
 	`SELECT 'folds', summary, session_id, json_array_length(absorbed) FROM folds ORDER BY summary`,
-	`SELECT 'meta', k, v FROM meta ORDER BY k`,
+	`SELECT 'meta', k, iif(k LIKE 'deleted:%', '', v) FROM meta ORDER BY k`, // a deletion's mark holds its time
 	`SELECT 'documents', (SELECT count(*) FROM messages_fts_docsize), (SELECT count(*) FROM messages_tri_docsize)`,
 }
 
