@@ -19,6 +19,7 @@ type End struct {
 	TripNow   bool           // trip whatever the count is
 	Reset     bool           // a fresh start for the breaker: an operator's reclaim
 	To        Status         // "" = where the card was claimed from
+	Manual    map[string]any // how the worker of a stop request ended, for the reclaimed event
 }
 
 // Ended says what became of the card.

@@ -13,6 +13,7 @@ type Running struct {
 	Run    Run    // zero if the card has none: damage, see Reconcile
 	Source Status // where the card was claimed from
 	Keeper string // the keeper's id, "" if none was recorded
+	Stop   *Stop  // somebody wants it ended; nil = nobody
 }
 
 // Started is when the attempt began, in epoch seconds; 0 = unknown. A retry has its own beginning.

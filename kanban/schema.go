@@ -142,11 +142,31 @@ var (
 		{name: "spawned_at", decl: "INTEGER NOT NULL DEFAULT 0"},
 		{name: "settled_at", decl: "INTEGER"},
 	}}
+	// gwSchedulesTable is ours: when a scheduled card wakes.
+	gwSchedulesTable = table{name: "gw_schedules", columns: []column{
+		{name: "task_id", decl: "TEXT PRIMARY KEY"},
+		{name: "due_at", decl: "INTEGER NOT NULL DEFAULT 0"},
+		{name: "rule", decl: "TEXT"}, // cron; NULL = once
+		{name: "zone", decl: "TEXT"},
+		{name: "last_fired_at", decl: "INTEGER"},
+		{name: "last_copy", decl: "TEXT"},
+		{name: "missed", decl: "INTEGER NOT NULL DEFAULT 0"},
+	}}
+	// gwStopsTable is ours: requests to end the worker of a run, until it has ended.
+	gwStopsTable = table{name: "gw_stops", columns: []column{
+		{name: "run_id", decl: "INTEGER PRIMARY KEY"},
+		{name: "task_id", decl: "TEXT NOT NULL"},
+		{name: "reason", decl: "TEXT"},
+		{name: "actor", decl: "TEXT"},
+		{name: "to_status", decl: "TEXT"},
+		{name: "assignee", decl: "TEXT"},
+		{name: "at", decl: "INTEGER NOT NULL DEFAULT 0"},
+	}}
 )
 
 // schemaTables is every table, tasks first: a peer that sees tasks takes the file for a board.
 func schemaTables() []table {
-	return []table{tasksTable, linksTable, commentsTable, eventsTable, runsTable, attachmentsTable, subsTable, gwRunsTable}
+	return []table{tasksTable, linksTable, commentsTable, eventsTable, runsTable, attachmentsTable, subsTable, gwRunsTable, gwSchedulesTable, gwStopsTable}
 }
 
 type index struct{ name, table, columns string }
