@@ -19,6 +19,8 @@ var (
 	ErrNoEvidence   = errors.New("nothing to show for it")
 	// ErrStaleRun is the fence: the caller acts for a run that is not the current one. It must stop.
 	ErrStaleRun = fmt.Errorf("run is superseded: %w", ErrConflict)
+	// ErrDenied: the caller is a worker and asks for what only people may do.
+	ErrDenied = errors.New("not for workers")
 )
 
 // mark makes a problem recognisable by errors.Is and adds no words: the problem says everything in full already.
