@@ -54,5 +54,6 @@ var List = []Mutation{
 	{"busy-commit-runs-again", "internal/sqlite", "TestABusyCommitIsAskedForAgainAndTheOperationRunsOnce"},
 	{"repair-may-lose-rows", "internal/sqlite", "TestARepairThatWouldLoseReadableRowsIsNotPromoted"},
 	{"repair-promotes-by-rename", "internal/sqlite", "TestRepairMendsEachKindOfDamageInPlaceAndKeepsWhatCanBeRead"},
+	{"netguard-lets-all-through", "internal/netguard", "TestThisMachineIsReachedOnlyWhereThatIsAllowed"},
 	{"stray-close-cancels-locks", "e2e", "TestChamberLocksHoldBetweenProcesses"},
 }
