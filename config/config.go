@@ -114,8 +114,22 @@ type Kanban struct {
 	BusyPatience time.Duration `yaml:"busy_patience" default:"60s"`
 	// LogMaxBytes of one worker's log; one older generation is kept.
 	LogMaxBytes int64 `yaml:"log_max_bytes" default:"2097152" min:"4096"`
+	// Diagnostics says from when on something is reported as a finding.
+	Diagnostics Diagnostics `yaml:"diagnostics"`
 	// Lanes by name; a card's assignee names its lane.
 	Lanes map[string]Lane `yaml:"lanes"`
+}
+
+// Diagnostics are the thresholds of `gatewayd kanban diagnostics`.
+type Diagnostics struct {
+	// FailureThreshold of failures in a row; 0 takes failure_limit.
+	FailureThreshold int `yaml:"failure_threshold" default:"0"`
+	// CrashThreshold of crashed runs in a row.
+	CrashThreshold int `yaml:"crash_threshold" default:"2" min:"1"`
+	// BlockCycleThreshold of blocking and unblocking within a day.
+	BlockCycleThreshold int `yaml:"block_cycle_threshold" default:"3" min:"1"`
+	// StrandedThreshold is how long a card with a lane may be ready before that is a finding.
+	StrandedThreshold time.Duration `yaml:"stranded_threshold" default:"30m" min:"1s"`
 }
 
 // Lane says how one kind of worker is started.

@@ -189,6 +189,7 @@ func schemaIndexes() []index {
 		{"idx_attachments_task", "task_attachments", "(task_id, created_at)"},
 		{"idx_notify_task", "kanban_notify_subs", "(task_id)"},
 		{"gw_runs_unsettled", "gw_runs", "(run_id) WHERE settled_at IS NULL"},
+		{"gw_events_doubts", "task_events", "(task_id) WHERE " + doubtful},
 	}
 }
 

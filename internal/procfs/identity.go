@@ -71,3 +71,19 @@ func Fingerprint(pid int) string {
 	}
 	return fmt.Sprintf("%s:%d|%d", BootID(), first.Start, stat.Start)
 }
+
+// LivesAs reports whether the process that a board calls by this pid and fingerprint lives. Old boards hold a bare start
+// time or nothing; then as much is compared as there is.
+func LivesAs(pid int, fingerprint string) bool {
+	stat, err := ReadStat(pid)
+	if err != nil || stat.Dead() {
+		return false
+	}
+	switch {
+	case fingerprint == "" || fingerprint == Unverified:
+		return true
+	case strings.Contains(fingerprint, "|"):
+		return Fingerprint(pid) == fingerprint
+	}
+	return fingerprint == fmt.Sprint(stat.Start)
+}

@@ -112,7 +112,7 @@ func TestADaemonKilledAtAnyPointLeavesALegalCardAndOneWorkerAtMost(t *testing.T)
 				if want.lane == "short" {
 					return task.Status == kanban.StatusDone
 				}
-				return task.Status == kanban.StatusRunning && task.WorkerPID != 0 && livesAs(task.WorkerPID, task.WorkerStarted) && len(d.Status().Boards) > 0 && d.Status().InProgress == 1
+				return task.Status == kanban.StatusRunning && task.WorkerPID != 0 && procfs.LivesAs(task.WorkerPID, task.WorkerStarted) && len(d.Status().Boards) > 0 && d.Status().InProgress == 1
 			}
 			tickUntil(t, d, "the card to go on", settled)
 			detail, err := b.Show(t.Context(), id)

@@ -265,7 +265,7 @@ func (d *Dispatcher) sight(b *board, row kanban.Running, o Open, w *attached, no
 		s.HostEnded = true
 		return s
 	}
-	s.Alive = o.PID != 0 && livesAs(o.PID, print)
+	s.Alive = o.PID != 0 && procfs.LivesAs(o.PID, print)
 	s.Claimer = d.tended(o, now)
 	s.Dispatched = o.Lock != "" && (o.Lock == d.lock || o.Lock == b.before)
 	return s
@@ -275,22 +275,6 @@ func (d *Dispatcher) sight(b *board, row kanban.Running, o Open, w *attached, no
 // the claim is as fresh as one that is looked after. A stranger with the claimer's recycled pid extends nothing.
 func (d *Dispatcher) tended(o Open, now time.Time) bool {
 	return o.Lock != d.lock && now.Before(o.Expires.Add(-d.o.Config.ClaimTTL/4)) && claimerLives(o.Lock)
-}
-
-// livesAs reports whether the process that a board calls by this pid and fingerprint lives. Old boards hold a bare
-// start time or nothing; then as much is compared as there is.
-func livesAs(pid int, print string) bool {
-	stat, err := procfs.ReadStat(pid)
-	if err != nil || stat.Dead() {
-		return false
-	}
-	switch {
-	case print == "" || print == procfs.Unverified:
-		return true
-	case hostPart(print) != "":
-		return procfs.Fingerprint(pid) == print
-	}
-	return print == fmt.Sprint(stat.Start)
 }
 
 func epoch(seconds int64) time.Time {
