@@ -139,7 +139,7 @@ func (b boardDoor) Create(ctx context.Context, slug kanban.Slug, meta kanban.Met
 }
 
 // Acquire does not open a board that is disabled: the dispatcher says when its file may be looked at again.
-func (b boardDoor) Acquire(ctx context.Context, slug kanban.Slug) (api.Board, func(), error) {
+func (b boardDoor) Acquire(ctx context.Context, slug kanban.Slug) (*kanban.Board, func(), error) {
 	if err := b.d.dispatcher.Disabled(slug); err != nil {
 		return nil, nil, err
 	}

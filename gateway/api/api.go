@@ -51,15 +51,7 @@ type Boards interface {
 	Current() kanban.Slug
 	Lookup(slug kanban.Slug) (kanban.Info, error)
 	Create(ctx context.Context, slug kanban.Slug, meta kanban.Meta) (kanban.Info, error)
-	Acquire(ctx context.Context, slug kanban.Slug) (board Board, release func(), err error)
-}
-
-// Board is one board's cards: kanban.Board.
-type Board interface {
-	Create(ctx context.Context, card kanban.NewTask) (kanban.Task, error)
-	Show(ctx context.Context, id string) (kanban.Detail, error)
-	List(ctx context.Context, filter kanban.Filter) ([]kanban.Task, error)
-	Stats(ctx context.Context) (kanban.Stats, error)
+	Acquire(ctx context.Context, slug kanban.Slug) (board *kanban.Board, release func(), err error)
 }
 
 // Dispatch is told of new cards and explains why one does not run. Why's answer is sent as it is.
@@ -216,7 +208,7 @@ func (s *server) exposition() http.HandlerFunc {
 // notAllowed answers 405 with the methods that the path has.
 func (s *server) notAllowed(routes chi.Routes) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
+		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 			if routes.Match(chi.NewRouteContext(), method, r.URL.Path) {
 				w.Header().Add("Allow", method)
 			}

@@ -17,7 +17,7 @@ func (s *server) slug(r *http.Request) (kanban.Slug, error) {
 }
 
 // onBoard runs f with a board's open file.
-func (s *server) onBoard(r *http.Request, f func(kanban.Slug, Board) (answer, error)) (answer, error) {
+func (s *server) onBoard(r *http.Request, f func(kanban.Slug, *kanban.Board) (answer, error)) (answer, error) {
 	slug, err := s.slug(r)
 	if err != nil {
 		return answer{}, err
@@ -55,19 +55,12 @@ func (s *server) createBoard(r *http.Request) (answer, error) {
 	}
 	var name string
 	var meta kanban.Meta
-	for _, step := range []func() error{
-		func() error { return take(o, "slug", &name) },
-		func() error { return take(o, "name", &meta.Name) },
-		func() error { return take(o, "description", &meta.Description) },
-		func() error { return take(o, "icon", &meta.Icon) },
-		func() error { return take(o, "color", &meta.Color) },
-		func() error { return take(o, "default_workdir", &meta.DefaultWorkdir) },
-		func() error { return take(o, "project_id", &meta.ProjectID) },
-		o.done,
-	} {
-		if err := step(); err != nil {
-			return answer{}, err
-		}
+	err = o.read(
+		into("slug", &name), into("name", &meta.Name), into("description", &meta.Description), into("icon", &meta.Icon),
+		into("color", &meta.Color), into("default_workdir", &meta.DefaultWorkdir), into("project_id", &meta.ProjectID),
+	)
+	if err != nil {
+		return answer{}, err
 	}
 	if name == "" {
 		return answer{}, errField("slug", "is missing; it names the board")
@@ -102,7 +95,7 @@ func (s *server) showBoard(r *http.Request) (answer, error) {
 	if !info.HasFile {
 		return ok(body)
 	}
-	_, err = s.onBoard(r, func(_ kanban.Slug, board Board) (answer, error) {
+	_, err = s.onBoard(r, func(_ kanban.Slug, board *kanban.Board) (answer, error) {
 		stats, err := board.Stats(r.Context())
 		if err == nil {
 			body["stats"] = stats

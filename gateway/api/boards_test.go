@@ -42,7 +42,7 @@ func (s *shelf) Create(ctx context.Context, slug kanban.Slug, meta kanban.Meta) 
 	return info, nil // as it was before its file was made
 }
 
-func (s *shelf) Acquire(ctx context.Context, slug kanban.Slug) (Board, func(), error) {
+func (s *shelf) Acquire(ctx context.Context, slug kanban.Slug) (*kanban.Board, func(), error) {
 	board, err := s.open(ctx, slug, false)
 	if err != nil {
 		return nil, nil, err

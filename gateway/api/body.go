@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -129,6 +130,21 @@ func take[T any](o object, field string, dst *T) error {
 	return nil
 }
 
+// into reads one field of a request of our own by read.
+func into[T any](field string, dst *T) func(object) error {
+	return func(o object) error { return take(o, field, dst) }
+}
+
+// read reads the fields that a request of our own may have, and refuses any other.
+func (o object) read(fields ...func(object) error) error {
+	for _, field := range fields {
+		if err := field(o); err != nil {
+			return err
+		}
+	}
+	return o.done()
+}
+
 // done refuses fields that nobody asked for: one that is misspelt, or that cannot be set, would be dropped in silence.
 func (o object) done() error {
 	for _, field := range slices.Sorted(maps.Keys(o.fields)) {
@@ -155,17 +171,25 @@ func errType(param, wanted string, raw json.RawMessage) *refusal {
 }
 
 // want names a Go type as a JSON writer knows it.
-func want(value any) string {
-	switch value.(type) {
-	case string, *string:
+func want(value any) string { return kindOf(reflect.TypeOf(value)) }
+
+func kindOf(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return kindOf(t.Elem())
+	case reflect.String:
 		return "a string"
-	case bool, *bool:
+	case reflect.Bool:
 		return "true or false"
-	case int, int64, *int64:
+	case reflect.Int, reflect.Int64:
 		return "a whole number"
-	case []string:
-		return "a list of strings"
-	case []json.RawMessage:
+	case reflect.Slice:
+		switch t.Elem().Kind() {
+		case reflect.String:
+			return "a list of strings"
+		case reflect.Map:
+			return "a list of objects"
+		}
 		return "a list"
 	}
 	return "an object"

@@ -18,7 +18,7 @@ func (s *server) listTasks(r *http.Request) (answer, error) {
 	if q.err != nil {
 		return answer{}, q.err
 	}
-	return s.onBoard(r, func(slug kanban.Slug, board Board) (answer, error) {
+	return s.onBoard(r, func(slug kanban.Slug, board *kanban.Board) (answer, error) {
 		cards, err := board.List(r.Context(), filter)
 		if err != nil {
 			return answer{}, err
@@ -40,7 +40,7 @@ func (s *server) createTask(r *http.Request) (answer, error) {
 	if key := r.Header.Get("Idempotency-Key"); card.IdempotencyKey == "" {
 		card.IdempotencyKey = key
 	}
-	return s.onBoard(r, func(slug kanban.Slug, board Board) (answer, error) {
+	return s.onBoard(r, func(slug kanban.Slug, board *kanban.Board) (answer, error) {
 		if info, err := s.Boards.Lookup(slug); err == nil {
 			card.DefaultWorkdir = info.DefaultWorkdir
 		}
@@ -60,34 +60,18 @@ func (s *server) createTask(r *http.Request) (answer, error) {
 // parseCard reads a new card. It is pure.
 func parseCard(o object) (kanban.NewTask, error) {
 	card := kanban.NewTask{CreatedBy: "api"}
-	for _, step := range []func() error{
-		func() error { return take(o, "title", &card.Title) },
-		func() error { return take(o, "body", &card.Body) },
-		func() error { return take(o, "assignee", &card.Assignee) },
-		func() error { return take(o, "parents", &card.Parents) },
-		func() error { return take(o, "tenant", &card.Tenant) },
-		func() error { return take(o, "priority", &card.Priority) },
-		func() error { return take(o, "workspace_kind", &card.WorkspaceKind) },
-		func() error { return take(o, "workspace_path", &card.WorkspacePath) },
-		func() error { return take(o, "branch_name", &card.BranchName) },
-		func() error { return take(o, "project_id", &card.ProjectID) },
-		func() error { return take(o, "triage", &card.Triage) },
-		func() error { return take(o, "initial_status", (*string)(&card.InitialStatus)) },
-		func() error { return take(o, "idempotency_key", &card.IdempotencyKey) },
-		func() error { return take(o, "max_runtime_seconds", &card.MaxRuntimeSeconds) },
-		func() error { return take(o, "skills", &card.Skills) },
-		func() error { return take(o, "max_retries", &card.MaxRetries) },
-		func() error { return take(o, "goal_mode", &card.GoalMode) },
-		func() error { return take(o, "goal_max_turns", &card.GoalMaxTurns) },
-		func() error { return take(o, "model_override", &card.ModelOverride) },
-		func() error { return take(o, "provider_override", &card.ProviderOverride) },
-		func() error { return take(o, "reasoning_effort", &card.ReasoningEffort) },
-		func() error { return take(o, "completion_contract", &card.CompletionContract) },
-		o.done,
-	} {
-		if err := step(); err != nil {
-			return card, err
-		}
+	err := o.read(
+		into("title", &card.Title), into("body", &card.Body), into("assignee", &card.Assignee), into("parents", &card.Parents),
+		into("tenant", &card.Tenant), into("priority", &card.Priority), into("workspace_kind", &card.WorkspaceKind),
+		into("workspace_path", &card.WorkspacePath), into("branch_name", &card.BranchName), into("project_id", &card.ProjectID),
+		into("triage", &card.Triage), into("initial_status", &card.InitialStatus), into("idempotency_key", &card.IdempotencyKey),
+		into("max_runtime_seconds", &card.MaxRuntimeSeconds), into("skills", &card.Skills), into("max_retries", &card.MaxRetries),
+		into("goal_mode", &card.GoalMode), into("goal_max_turns", &card.GoalMaxTurns), into("model_override", &card.ModelOverride),
+		into("provider_override", &card.ProviderOverride), into("reasoning_effort", &card.ReasoningEffort),
+		into("completion_contract", &card.CompletionContract), into("session_id", &card.SessionID),
+	)
+	if err != nil {
+		return card, err
 	}
 	if card.Title == "" {
 		return card, errField("title", "is missing")
@@ -97,7 +81,7 @@ func parseCard(o object) (kanban.NewTask, error) {
 
 // showTask answers GET /api/boards/{board}/tasks/{task}: the card with its links, comments, events and runs.
 func (s *server) showTask(r *http.Request) (answer, error) {
-	return s.onBoard(r, func(_ kanban.Slug, board Board) (answer, error) {
+	return s.onBoard(r, func(_ kanban.Slug, board *kanban.Board) (answer, error) {
 		detail, err := board.Show(r.Context(), chi.URLParam(r, "task"))
 		if err != nil {
 			return answer{}, err
