@@ -43,6 +43,7 @@ type Board struct {
 	patience time.Duration
 	log      *slog.Logger
 	file     *sqlite.File
+	fence    *Fence // whose writes these are; nil = a person's or the dispatcher's
 }
 
 // Open opens a board and brings its format up to date. A file that is missing, empty, foreign, cut short or damaged is

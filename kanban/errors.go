@@ -59,6 +59,15 @@ func staleRun(id string, run RunID, t Task) error {
 	}
 }
 
+// foreignRun is staleRun for a run whose number came back: the board's file was replaced by an older one, or somebody made an
+// environment up.
+func foreignRun(f Fence, what string) error {
+	return &problem.Error{
+		Kind: problem.Conflict, Thing: cardThing(f.Task), What: what, Fate: unchanged,
+		Remedy: "stop working on it; this process is not the worker of the card's run", Err: mark{ErrStaleRun},
+	}
+}
+
 func ignoreMissing(err error) error {
 	if errors.Is(err, ErrNotFound) {
 		return nil

@@ -1,12 +1,70 @@
 package kanban
 
 import (
+	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
+	"gatewayd/internal/mutation"
 	"gatewayd/internal/procfs"
+	"gatewayd/internal/sqlite"
 )
+
+// Fence is what a worker acts for: one run of one card. It names the run, it does not prove it: the board is asked each time.
+type Fence struct {
+	Board   Slug
+	Task    string
+	Run     RunID
+	Started int64  // the run's started_at; 0 = not compared
+	Lock    string // the claim's lock; "" = not compared
+}
+
+// As gives the same open board to the worker of a run. Each of its writes, whatever the verb and the card, first asks in its
+// own transaction whether the run is still the card's current one, and is refused with ErrStaleRun when it is not. The
+// board that is given shares the open file; closing either closes both.
+func (b *Board) As(fence Fence) *Board {
+	fenced := *b
+	fenced.fence = &fence
+	return &fenced
+}
+
+// CurrentRun gives the run that a fence names, or ErrStaleRun when another one, or none, has the card. It is how a process
+// finds out whether it is the worker that its environment or its token says.
+func (b *Board) CurrentRun(ctx context.Context, fence Fence) (Run, error) {
+	var run Run
+	err := b.read(ctx, func(c *sqlite.Conn) (err error) {
+		run, err = fence.current(c)
+		return err
+	})
+	return run, err
+}
+
+const selectFencedRun = `SELECT ` + runColumns + ` FROM task_runs r WHERE r.id = ? AND r.task_id = ?`
+
+// current gives the run while the card is running under it and nobody else has claimed it since.
+func (f Fence) current(c *sqlite.Conn) (Run, error) {
+	card, err := loadTask(c, f.Task)
+	if err != nil {
+		return Run{}, err
+	}
+	runs, err := collect(c, scanRunRow, selectFencedRun, int64(f.Run), f.Task)
+	if err != nil {
+		return Run{}, err
+	}
+	switch {
+	case mutation.On("fence-is-not-asked"):
+		return Run{ID: f.Run, Profile: card.Assignee}, nil
+	case f.Run == 0, card.Status != StatusRunning, card.CurrentRunID != f.Run, len(runs) == 0:
+		return Run{}, staleRun(f.Task, f.Run, card)
+	case f.Started != 0 && f.Started != runs[0].StartedAt:
+		return Run{}, foreignRun(f, fmt.Sprintf("was started at another time than this worker's run %d", f.Run))
+	case f.Lock != "" && f.Lock != card.ClaimLock:
+		return Run{}, foreignRun(f, fmt.Sprintf("is claimed by %s, and this worker was started by %s", quote(card.ClaimLock), quote(f.Lock)))
+	}
+	return runs[0], nil
+}
 
 // mayEnd decides who may put an end to a card. A caller that names a run must name the current one. A caller that names
 // none is a person, or a program that lost its name, and must not complete a card under a live worker's feet.

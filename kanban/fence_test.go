@@ -1,6 +1,7 @@
 package kanban
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -186,5 +187,49 @@ func TestDeferKeepsTheClaim(t *testing.T) {
 	}
 	if p := b.lastPayload(t, card.ID, "reclaim_deferred"); p["reason"] != "ttl_expired_worker_alive" || p["prev_pid"] != 7.0 {
 		t.Errorf("payload: %v", p)
+	}
+}
+
+// A board that is held for a run asks the fence before every write, also of verbs that name no run and on other cards.
+func TestABoardHeldForASupersededRunWritesNothing(t *testing.T) {
+	b := newBoard(t)
+	card, stale, current := supersede(t, b)
+	other := b.make(t, NewTask{}).ID
+	run := b.runs(t, card)[1]
+	ctx := t.Context()
+	writes := map[string]func(*Board) error{
+		"comment": func(b *Board) error { _, err := b.Comment(ctx, other, "dev", "late"); return err },
+		"create":  func(b *Board) error { _, err := b.Create(ctx, NewTask{Title: "late"}); return err },
+		"link":    func(b *Board) error { return b.Link(ctx, card, other) },
+		"archive": func(b *Board) error { return b.Archive(ctx, other) },
+	}
+	before := b.dump(t)
+	for what, fence := range map[string]Fence{
+		"an ended run":            {Task: card, Run: stale},
+		"no run":                  {Task: card},
+		"a run of another file":   {Task: card, Run: current, Started: run.StartedAt + 1},
+		"a run of another claim":  {Task: card, Run: current, Lock: "elsewhere:1"},
+		"the run of another card": {Task: other, Run: current},
+	} {
+		for name, write := range writes {
+			if err := write(b.As(fence)); !errors.Is(err, ErrStaleRun) {
+				t.Errorf("%s by %s: %v", name, what, err)
+			}
+		}
+		if _, err := b.CurrentRun(ctx, fence); !errors.Is(err, ErrStaleRun) {
+			t.Errorf("%s counts as current: %v", what, err)
+		}
+	}
+	if after := b.dump(t); after != before {
+		t.Errorf("the board was changed:\n%s\n---\n%s", before, after)
+	}
+	held := Fence{Task: card, Run: current, Started: run.StartedAt, Lock: run.ClaimLock}
+	if found, err := b.CurrentRun(ctx, held); err != nil || found.Profile != "dev" {
+		t.Errorf("the current run: %+v, %v", found, err)
+	}
+	for name, write := range writes {
+		if err := write(b.As(held)); err != nil {
+			t.Errorf("%s by the current run: %v", name, err)
+		}
 	}
 }

@@ -23,6 +23,11 @@ func (b *Board) write(ctx context.Context, label string, do func(*txn) error) er
 		Label: label, Patience: b.patience,
 		Do: func(tx *sqlite.Tx) error {
 			t = &txn{Tx: tx, now: time.Now().Unix()}
+			if b.fence != nil {
+				if _, err := b.fence.current(tx.Conn); err != nil {
+					return err
+				}
+			}
 			return do(t)
 		},
 		Done: func(c *sqlite.Conn) (bool, error) { return t.landed(c) },
