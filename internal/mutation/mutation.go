@@ -27,6 +27,7 @@ var List = []Mutation{
 	{"checkpoint-in-quarantine", "internal/sqlite", "TestClosingALostGenerationDoesNotWriteIntoTheDatabase"},
 	{"reinstates-over-later-rows", "internal/sqlite", "TestALostLogIsNotWrittenOverLaterRows"},
 	{"scan-eacces-is-gone", "internal/procfs", "TestOnlyADescriptorThatIsGoneHoldsNothing"},
+	{"fence-is-not-asked", "kanban", "TestABoardHeldForASupersededRunWritesNothing"},
 	{"migration-without-transaction", "sessiondb", "TestKilledBeforeEachStatement/open"},
 	{"compaction-supersedes-tool-rows", "sessiondb", "TestCompactionFoldsKeepsAndCarriesOn"},
 	{"compaction-forgets-kept-rows", "sessiondb", "TestCompactionFoldsKeepsAndCarriesOn"},
