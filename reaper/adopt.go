@@ -44,7 +44,7 @@ func (r *Reaper) claim(p *Process) *Process {
 }
 
 func (r *Reaper) adopt(p *Process) error {
-	begun, err := r.store.latest(p.id)
+	begun, err := p.find(r.stores())
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("adopt %s: %w", p.id, ErrNoRecord)
 	}
@@ -58,11 +58,21 @@ func (r *Reaper) adopt(p *Process) error {
 	}
 	p.pidfd, err = openIdentity(begun.Keeper)
 	if err != nil { // gone, or another process by now: never to be signalled
-		p.end(r.settle(begun, noLastWords))
+		p.end(r.settle(p.store, begun, noLastWords))
 		return nil
 	}
 	go p.watchAdopted()
 	return nil
+}
+
+// find looks for the record and notes where it is.
+func (p *Process) find(stores []store) (begun Record, err error) {
+	for _, p.store = range stores {
+		if begun, err = p.store.latest(p.id); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return begun, err
 }
 
 // openIdentity opens the pidfd of a process that must be the one that is meant, and alive.
@@ -81,7 +91,7 @@ func noLastWords() (Record, bool) { return Record{}, false }
 
 func (p *Process) watchAdopted() {
 	_ = waitExit(p.pidfd)
-	record := p.reaper.settle(p.begun, noLastWords)
+	record := p.reaper.settle(p.store, p.begun, noLastWords)
 	p.pidfd.Close()
 	p.end(record)
 }

@@ -152,7 +152,7 @@ func TestAKeeperThatCannotWriteItsRecordTellsIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	told := Record{ID: "told", Code: 3, Reason: Exited}
-	got := r.settle(Record{ID: "told"}, func() (Record, bool) { return told, true })
+	got := r.settle(r.store, Record{ID: "told"}, func() (Record, bool) { return told, true })
 	if got != told {
 		t.Errorf("settled %+v", got)
 	}

@@ -41,7 +41,7 @@ func (r *Reaper) Output(ctx context.Context, spec Spec) ([]byte, Record, error) 
 	}
 	stopped := context.AfterFunc(ctx, func() { p.Stop(cmd.Grace) })
 	record := p.Record()
-	defer r.forgetQuietly(p.id)
+	defer r.forgetQuietly(p.store, p.id)
 	switch {
 	case !stopped() && record.Reason == Stopped:
 		return out.buf.Bytes(), record, fmt.Errorf("run %s: %w", spec.Argv[0], context.Cause(ctx))

@@ -24,6 +24,7 @@ const startTime = 30 * time.Second
 type Process struct {
 	reaper   *Reaper
 	id       string
+	store    store // of its record
 	lifetime Lifetime
 	ready    chan struct{} // closed when what follows is set, or the run was given up
 	keeper   procfs.Identity
@@ -41,7 +42,7 @@ type Process struct {
 }
 
 func newProcess(r *Reaper, id string) *Process {
-	return &Process{reaper: r, id: id, ready: make(chan struct{}), done: make(chan struct{})}
+	return &Process{reaper: r, id: id, store: r.store, ready: make(chan struct{}), done: make(chan struct{})}
 }
 
 // ID gives the run's id.
@@ -121,7 +122,7 @@ func (p *Process) hand(ctx context.Context, k *keeperProc, cmd command, output i
 	case reply.Failed != nil:
 		<-k.exited
 		k.close()
-		p.reaper.forgetQuietly(p.id)
+		p.reaper.forgetQuietly(p.store, p.id)
 		return startError(cmd.Argv[0], reply.Failed.problem(cmd))
 	}
 	p.keeper, p.child, p.pidfd, p.control = reply.Started.Keeper, reply.Started.Child, k.pidfd, k.control
@@ -157,7 +158,7 @@ func (p *Process) abandon(k *keeperProc) {
 	<-k.exited
 	p.reaper.sweep(Record{ID: p.id}, 0)
 	k.close()
-	p.reaper.forgetQuietly(p.id)
+	p.reaper.forgetQuietly(p.store, p.id)
 }
 
 // problem tells a failed start in the words for people.
@@ -192,7 +193,7 @@ func (p *Process) watch(k *keeperProc) {
 	if !told || p.lifetime == Outlives {
 		<-k.exited
 	}
-	record := p.reaper.settle(p.begun, func() (Record, bool) { return words, told })
+	record := p.reaper.settle(p.store, p.begun, func() (Record, bool) { return words, told })
 	p.output.finish()
 	p.mu.Lock()
 	p.control = nil
@@ -222,8 +223,8 @@ func (p *Process) lastWords() (Record, bool) {
 
 // settle finds out how a run whose keeper is gone ended. Without a record the keeper was killed: its tree is ended
 // here, and the record is written for it.
-func (r *Reaper) settle(begun Record, lastWords func() (Record, bool)) Record {
-	record, err := r.store.end(begun.ID)
+func (r *Reaper) settle(s store, begun Record, lastWords func() (Record, bool)) Record {
+	record, err := s.end(begun.ID)
 	if err == nil {
 		return record
 	}
@@ -234,7 +235,7 @@ func (r *Reaper) settle(begun Record, lastWords func() (Record, bool)) Record {
 	if !ok {
 		record = r.lost(begun)
 	}
-	if err := r.store.writeEnd(record, true); err != nil {
+	if err := s.writeEnd(record, true); err != nil {
 		r.log.Error("exit record cannot be written", "run", begun.ID, "error", err)
 	}
 	return record
@@ -257,8 +258,8 @@ func (r *Reaper) lost(begun Record) Record {
 	return record
 }
 
-func (r *Reaper) forgetQuietly(id string) {
-	if err := r.store.forget(id); err != nil {
+func (r *Reaper) forgetQuietly(s store, id string) {
+	if err := s.forget(id); err != nil {
 		r.log.Warn("record of a failed start stays", "run", id, "error", err)
 	}
 }

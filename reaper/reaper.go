@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 // Options are what a Reaper needs; the zero value of each but Dir works.
 type Options struct {
 	Dir    string       // where the records are; made if it is missing
+	Shared string       // where those of runs that outlive the daemon are, for all daemons that may take such a run over; empty means Dir
 	Exe    string       // the binary that runs keepers; empty means the running one
 	Log    *slog.Logger // nil means silence
 	Spares int          // keepers kept warm by Run; 0 means 1, negative means none
@@ -26,6 +29,7 @@ type Options struct {
 // Reaper starts children and knows how they ended.
 type Reaper struct {
 	store  store
+	shared store
 	exe    string
 	log    *slog.Logger
 	spares int
@@ -60,12 +64,16 @@ func New(o Options) (*Reaper, error) {
 	if err := becomeSubreaper(); err != nil {
 		return nil, err
 	}
+	shared, err := filepath.Abs(cmp.Or(o.Shared, dir))
+	if err != nil {
+		return nil, fmt.Errorf("resolve shared records: %w", err)
+	}
 	log := o.Log
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
 	r := &Reaper{
-		store: store{dir: dir}, exe: cmp.Or(o.Exe, selfExe), log: log, spares: max(cmp.Or(o.Spares, 1), 0),
+		store: store{dir: dir}, shared: store{dir: shared}, exe: cmp.Or(o.Exe, selfExe), log: log, spares: max(cmp.Or(o.Spares, 1), 0),
 		live: map[string]*Process{}, exiting: map[*keeperProc]bool{}, refill: make(chan struct{}, 1), spareDied: make(chan struct{}, 1),
 	}
 	return r, r.takeStock()
@@ -93,7 +101,36 @@ var ErrNoRecord = errors.New("no record of this run")
 
 // Records gives every run that was not forgotten, in no particular order: how it ended, or, with a zero Ended, how
 // it was started. A file that cannot be read is told in the error, beside all others.
-func (r *Reaper) Records() ([]Record, error) { return r.store.list() }
+func (r *Reaper) Records() (all []Record, err error) {
+	for _, s := range r.stores() {
+		list, broken := s.list()
+		if s == r.shared && errors.Is(broken, fs.ErrNotExist) {
+			continue // nothing that outlives a daemon was started yet
+		}
+		all, err = append(all, list...), errors.Join(err, broken)
+	}
+	return all, err
+}
+
+// stores are the directories that a run's record may be in, the shared one first.
+func (r *Reaper) stores() []store {
+	if r.shared == r.store {
+		return []store{r.store}
+	}
+	return []store{r.shared, r.store}
+}
+
+// storeOf is where the records of such runs are written. The shared directory lies in what is only opened after this
+// Reaper was made, so it is made with the first run.
+func (r *Reaper) storeOf(l Lifetime) (store, error) {
+	if l != Outlives || r.shared == r.store {
+		return r.store, nil
+	}
+	if err := os.MkdirAll(r.shared.dir, 0o700); err != nil {
+		return store{}, fmt.Errorf("make records: %w", err)
+	}
+	return r.shared, nil
+}
 
 // Forget removes the record of a run that is accounted for. A run that goes on is not forgotten.
 func (r *Reaper) Forget(id string) error {
@@ -106,13 +143,22 @@ func (r *Reaper) Forget(id string) error {
 	if p != nil {
 		return &problem.Error{Kind: problem.Conflict, Thing: "run " + quote(id), What: "has not ended", Fate: "its record was kept"}
 	}
-	return r.store.forget(id)
+	for _, s := range r.stores() {
+		if err := s.forget(id); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Start returns when the child runs, or with a *StartError when it cannot. The context bounds the start alone; when
 // it ends during the start, what was started is ended again.
 func (r *Reaper) Start(ctx context.Context, spec Spec) (*Process, error) {
-	cmd, err := newCommand(spec, r.store.dir)
+	records, err := r.storeOf(spec.Lifetime)
+	if err != nil {
+		return nil, err
+	}
+	cmd, err := newCommand(spec, records.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +170,7 @@ func (r *Reaper) Start(ctx context.Context, spec Spec) (*Process, error) {
 
 func (r *Reaper) start(ctx context.Context, cmd command, spec Spec) (*Process, error) {
 	p := newProcess(r, cmd.ID)
-	p.lifetime = cmd.Lifetime
+	p.store, p.lifetime = store{dir: cmd.Records}, cmd.Lifetime
 	if err := r.enter(p); err != nil {
 		return nil, err
 	}
@@ -140,7 +186,7 @@ func (r *Reaper) start(ctx context.Context, cmd command, spec Spec) (*Process, e
 func (r *Reaper) enter(p *Process) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.live[p.id] != nil || r.store.known(p.id) {
+	if r.live[p.id] != nil || slices.ContainsFunc(r.stores(), func(s store) bool { return s.known(p.id) }) {
 		return &problem.Error{
 			Kind: problem.Conflict, Thing: "run " + quote(p.id), What: "exists already", Fate: "nothing was started",
 			Remedy: "use an id once, or forget its record first",

@@ -148,7 +148,7 @@ func (d *daemon) bind(ctx context.Context) (err error) {
 
 func (d *daemon) makeReaper(context.Context) (err error) {
 	dir := filepath.Join(d.config.Home, "keepers")
-	if d.reaper, err = reaper.New(reaper.Options{Dir: dir, Log: d.log}); err != nil {
+	if d.reaper, err = reaper.New(reaper.Options{Dir: dir, Shared: filepath.Join(d.config.Kanban.Root, "keepers"), Log: d.log}); err != nil {
 		return unusable("directory "+dir, "move away what is in its place, or give another --home", err)
 	}
 	return nil
@@ -269,7 +269,8 @@ func (d *daemon) makeDispatcher(context.Context) error {
 	if err != nil {
 		return err
 	}
-	runs := filepath.Join(d.config.Home, "runs")
+	// Like the workers' exit records, these lie by the boards: another daemon on the same root may take a run over.
+	runs := filepath.Join(d.config.Kanban.Root, "runs")
 	d.dispatcher, err = dispatch.New(dispatch.Options{
 		Root: d.root, Acquire: d.acquireBoard, Lanes: lanes, Config: d.config.Kanban, Environ: d.config.Environ,
 		Launcher: &worker.Local{Reaper: d.reaper, Environ: d.config.Environ, RunsDir: runs}, RunsDir: runs,

@@ -56,5 +56,6 @@ var List = []Mutation{
 	{"repair-may-lose-rows", "internal/sqlite", "TestARepairThatWouldLoseReadableRowsIsNotPromoted"},
 	{"repair-promotes-by-rename", "internal/sqlite", "TestRepairMendsEachKindOfDamageInPlaceAndKeepsWhatCanBeRead"},
 	{"netguard-lets-all-through", "internal/netguard", "TestThisMachineIsReachedOnlyWhereThatIsAllowed"},
+	{"worker-without-record-is-gone", "kanban/dispatch", "TestADaemonKilledBeforeAnyStatementLeavesOneWorkerAtMost/records_lost"},
 	{"stray-close-cancels-locks", "e2e", "TestChamberLocksHoldBetweenProcesses"},
 }

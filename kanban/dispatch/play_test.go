@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -48,6 +49,9 @@ func die(now bool) {
 
 // playDaemon is a daemon that dispatches once and is killed at the point it is told.
 func playDaemon(point string) {
+	if n, ok := strings.CutPrefix(point, "step "); ok {
+		playStep(n)
+	}
 	h := openHouse(player{}, os.Getenv("PLAY_HOME"), &logBuffer{})
 	h.config = playSettings(h.dir)
 	if point == "join" {

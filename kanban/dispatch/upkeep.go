@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"gatewayd/internal/mutation"
 	"gatewayd/internal/procfs"
 	"gatewayd/kanban"
 	"gatewayd/kanban/worker"
@@ -75,6 +76,10 @@ func (d *Dispatcher) tend(ctx context.Context, b *board, row kanban.Running, p *
 		sight.Alive = true
 	}
 	j := Judge(o, sight, d.rules(), p.now)
+	if (j.Act == End || j.Act == Reconcile) && w == nil && !sight.Remote && !sight.HostEnded && d.hidden(keeper) {
+		sight.Alive = true // its record is not to be found, and yet it works: who looks for it by its name finds it
+		j = Judge(o, sight, d.rules(), p.now)
+	}
 	if !j.Again.IsZero() {
 		b.look(j.Again)
 	}
@@ -85,6 +90,11 @@ func (d *Dispatcher) tend(ctx context.Context, b *board, row kanban.Running, p *
 		}
 	}
 	return d.act(ctx, b, row, o, w, j, p)
+}
+
+// hidden reports whether a worker of which there is no word lives. A card that is released beside it would get a second.
+func (d *Dispatcher) hidden(keeper string) bool {
+	return !mutation.On("worker-without-record-is-gone") && d.o.Launcher.Lives(keeper)
 }
 
 // claimed looks for a keeper of an earlier life of ours behind a running card. The name of the keeper follows

@@ -13,6 +13,9 @@ type Launcher interface {
 	// Adopt finds a worker that an earlier life of the daemon started. One that ended meanwhile is Done at once.
 	// ErrUnknown says that no such worker was ever started; any other error is an *AdoptError.
 	Adopt(id string) (Running, error)
+	// Lives reports whether a process of that worker is seen, or cannot be ruled out, whoever started it and whether or
+	// not there is word of it. It costs a look at every process of the machine.
+	Lives(id string) bool
 	// Forget drops what is kept of an ended worker, after its end has been written to the board.
 	Forget(id string) error
 }

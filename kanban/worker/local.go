@@ -61,10 +61,15 @@ func (l *Local) Adopt(id string) (Running, error) {
 	case errors.Is(err, reaper.ErrNoRecord), problem.Is(err, problem.Invalid): // an id that no worker can have
 		return nil, fmt.Errorf("adopt worker %.80q: %w", id, ErrUnknown)
 	case err != nil:
-		pids, look := procfs.Tagged(reaper.TagKey, id)
-		return nil, &AdoptError{Lives: len(pids) > 0 || look != nil, Err: err}
+		return nil, &AdoptError{Lives: l.Lives(id), Err: err}
 	}
 	return l.running(process), nil
+}
+
+// Lives looks for the tag that every process of a worker has in its environment.
+func (l *Local) Lives(id string) bool {
+	pids, err := procfs.Tagged(reaper.TagKey, id)
+	return len(pids) > 0 || err != nil
 }
 
 func (l *Local) running(p *reaper.Process) running { return running{p, outputIn(l.runDir(p.ID()))} }
