@@ -139,7 +139,7 @@ func takesOver(t *testing.T, h, heir *house, b *kanban.Board, id, said string, o
 	tickUntil(t, d, "the card to be run after a kill before "+said, func() bool {
 		task, err := b.Task(t.Context(), id)
 		must(t, err)
-		known := task.WorkerPID != 0 && livesAs(task.WorkerPID, task.WorkerStarted)
+		known := task.WorkerPID != 0 && procfs.LivesAs(task.WorkerPID, task.WorkerStarted)
 		return task.Status == kanban.StatusRunning && (known || !onRecord) && len(lines(filepath.Join(h.dir, "pids"))) > 0
 	})
 	for range 2 {
