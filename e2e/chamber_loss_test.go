@@ -13,7 +13,8 @@ import (
 // still hold, goes on with a new handle, and after a salvage every acknowledged row is there once.
 func TestChamberLosses(t *testing.T) { eachAlone(t, chamber.Losses()) }
 
-// Backups are made beside writers, and hold everything that was acknowledged before they began.
+// Backups are made beside writers, and hold everything that was acknowledged before they began. A restore is refused beside
+// writers, and brings it all back.
 func TestChamberBackups(t *testing.T) { eachAlone(t, chamber.Copies()) }
 
 // A repair is refused beside a live writer, and mends offline without giving up a row.

@@ -61,21 +61,35 @@ func Shared() []Episode {
 	}
 }
 
+// The two kinds of database, by the names of their files.
+const (
+	storeFile = "state.db"
+	boardFile = "kanban.db"
+)
+
 // Losses are the episodes in which the files go away under open handles. Each needs a store of its own.
 func Losses() []Episode {
 	wal := []string{WAL}
+	board := func(name, what string, do func(context.Context, *Stage) error) Episode {
+		return Episode{
+			Name: name, Modes: wal, Deletes: true, Cast: clerks(), Faults: []Fault{lose(what, sqlite.ReasonLost, do), captured(boardFile)},
+		}
+	}
 	loss := func(name, what string, modes []string, reason sqlite.Reason, do func(context.Context, *Stage) error) Episode {
 		return Episode{
 			Name: name, Modes: modes, Deletes: true, Parts: true, Cast: healers(),
-			Faults: []Fault{lose(what, reason, do), captured()}, After: []Fault{salvaged()},
+			Faults: []Fault{lose(what, reason, do), captured(storeFile)}, After: []Fault{salvaged()},
 		}
 	}
 	return []Episode{
-		loss("wal_unlinked", "-wal unlinked", wal, sqlite.ReasonLost, unlink("-wal")),
-		loss("shm_unlinked", "-shm unlinked", wal, sqlite.ReasonLost, unlink("-shm")),
-		loss("wal_replaced", "-wal replaced", wal, sqlite.ReasonLost, supplant("-wal")),
+		loss("wal_unlinked", "-wal unlinked", wal, sqlite.ReasonLost, unlink(storeFile, "-wal")),
+		loss("shm_unlinked", "-shm unlinked", wal, sqlite.ReasonLost, unlink(storeFile, "-shm")),
+		loss("wal_replaced", "-wal replaced", wal, sqlite.ReasonLost, supplant(storeFile, "-wal")),
 		loss("store_replaced", "an older copy put in its place", nil, sqlite.ReasonReplaced, putBack("-wal", "-shm")),
 		loss("main_replaced", "an older copy put in its place, its -wal left", wal, sqlite.ReasonReplaced, putBack()),
+		board("board_wal_unlinked", "-wal of the board unlinked", unlink(boardFile, "-wal")),
+		board("board_shm_unlinked", "-shm of the board unlinked", unlink(boardFile, "-shm")),
+		board("board_wal_replaced", "-wal of the board replaced", supplant(boardFile, "-wal")),
 		{Name: "shm_truncated", Modes: wal, Cast: healers(), Faults: []Fault{cutIndex()}},
 	}
 }
@@ -87,10 +101,25 @@ func healers() []Part {
 	return []Part{{Role: "gateway", With: with}, {Role: "gateway", Name: "second", With: with}}
 }
 
-// Copies are backups beside writers, one of them killed on the way.
+// clerks are two processes that write one board and live through a loss. What the lost -wal held is written back into the
+// board by the first of them that opens it again, so that nobody has to salvage anything.
+func clerks() []Part {
+	with := Params{Heal: true}
+	return []Part{gatewayPart, {Role: "board", With: with}, {Role: "board", Name: "clerk", With: with}}
+}
+
+// Copies are backups beside writers, one of them killed on the way, and a restore, which is refused beside writers and
+// brings back every row of a store that was damaged afterwards.
 func Copies() []Episode {
 	copier := Part{Role: "backup", Works: "copied"}
-	return []Episode{{Name: "backups", Cast: []Part{gatewayPart, plainPart, copier}, Faults: []Fault{seen("backup", "copying", 1), kill9("backup"), seen("backup", "copied", 1)}}}
+	return []Episode{
+		{Name: "backups", Cast: []Part{gatewayPart, plainPart, copier}, Faults: []Fault{seen("backup", "copying", 1), kill9("backup"), seen("backup", "copied", 1)}},
+		{
+			Name: "restore", Cast: []Part{gatewayPart, {Role: "gateway", Name: "second"}},
+			Faults: []Fault{answers(0, storeFile, "backup"), restore(1, "is open in process"), seen("gateway", "acked", 4)},
+			After:  []Fault{answers(0, storeFile, "backup"), ruin(), restore(0, "")},
+		},
+	}
 }
 
 // Repairs are refused while somebody has the store open, change nothing of a sound one, and mend a damaged one without

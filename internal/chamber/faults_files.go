@@ -43,19 +43,19 @@ func lose(what string, reason sqlite.Reason, do func(ctx context.Context, s *Sta
 	}}
 }
 
-// unlink removes one of the files beside the database.
-func unlink(suffix string) func(context.Context, *Stage) error {
-	return func(_ context.Context, s *Stage) error { return os.Remove(s.Path(suffix)) }
+// unlink removes one of the files beside a database, which is named by its file.
+func unlink(database, suffix string) func(context.Context, *Stage) error {
+	return func(_ context.Context, s *Stage) error { return os.Remove(filepath.Join(s.Dir, database+suffix)) }
 }
 
-// supplant puts another file in the place of one of the files beside the database.
-func supplant(suffix string) func(context.Context, *Stage) error {
+// supplant puts another file in the place of one of the files beside a database.
+func supplant(database, suffix string) func(context.Context, *Stage) error {
 	return func(_ context.Context, s *Stage) error {
-		other := s.Path(suffix) + ".other"
-		if err := os.WriteFile(other, nil, 0o600); err != nil {
+		path := filepath.Join(s.Dir, database+suffix)
+		if err := os.WriteFile(path+".other", nil, 0o600); err != nil {
 			return err
 		}
-		return os.Rename(other, s.Path(suffix))
+		return os.Rename(path+".other", path)
 	}
 }
 
@@ -122,9 +122,9 @@ func cutIndex() Fault {
 }
 
 // captured proves that what was lost was kept: there is at least one capture, and its manifest can be read.
-func captured() Fault {
+func captured(database string) Fault {
 	return Fault{Name: "captures are there", Do: func(_ context.Context, s *Stage) error {
-		found, err := sqlite.Captures(s.Path(""))
+		found, err := sqlite.Captures(filepath.Join(s.Dir, database))
 		if err == nil && len(found) == 0 {
 			err = errors.New("no capture was made")
 		}
@@ -184,4 +184,17 @@ func ballast(path string) error {
 			return err
 		}
 	}
+}
+
+// restore puts the newest backup of the store in its place, by the verb, which must end with this code and say this.
+func restore(code int, words string) Fault {
+	return Fault{Name: "gatewayd restore", Do: func(ctx context.Context, s *Stage) error {
+		made, err := sqlite.Backups(filepath.Join(s.Dir, "backups"))
+		for _, b := range made {
+			if b.Manifest.File == storeFile {
+				return answers(code, words, "restore", b.Dir).Do(ctx, s)
+			}
+		}
+		return errors.Join(err, errors.New("no backup of the store was made"))
+	}}
 }

@@ -11,10 +11,17 @@ import (
 
 func (a *Actor) openBoard(ctx context.Context) (b *kanban.Board, err error) {
 	err = a.through(ctx, func() error {
-		b, err = kanban.Open(ctx, kanban.Options{Path: a.BoardPath(), Create: true})
+		b, err = kanban.Open(ctx, kanban.Options{Path: a.BoardPath(), Create: true, Heal: a.Heal})
 		return err
 	})
 	return b, err
+}
+
+// desk is a board with the ledger of the one who works on it.
+type desk struct {
+	a      *Actor
+	board  *kanban.Board
+	ledger *Ledger
 }
 
 // boardRole makes cards and comments on them, one handle for its life, as the daemon has.
@@ -24,49 +31,77 @@ func boardRole(ctx context.Context, a *Actor) error {
 		return err
 	}
 	defer ledger.close()
-	b, err := a.openBoard(ctx)
-	if err != nil {
+	d := &desk{a: a, ledger: ledger}
+	if err := d.open(ctx); err != nil {
 		return err
 	}
-	a.Say(Event{Event: "ready", Mode: b.File().Journal().Mode})
+	a.Say(Event{Event: "ready", Mode: d.board.File().Journal().Mode})
 	for err == nil && ctx.Err() == nil {
-		if err = a.card(context.WithoutCancel(ctx), b, ledger); err == nil {
+		if err = d.card(context.WithoutCancel(ctx)); a.Heal && isLoss(sqlite.ClassOf(err)) {
+			err = d.heal(ctx, err)
+		}
+		if err == nil {
 			err = a.rest(ctx)
 		}
 	}
-	return errors.Join(unlessStopped(ctx, err), b.Close())
+	return errors.Join(unlessStopped(ctx, err), d.close())
+}
+
+func (d *desk) open(ctx context.Context) (err error) {
+	d.board, err = d.a.openBoard(ctx)
+	return err
+}
+
+func (d *desk) close() error {
+	if d.board == nil {
+		return nil
+	}
+	err := d.board.Close()
+	if err == nil {
+		d.board = nil
+	}
+	return err
+}
+
+// heal opens the board anew after a loss; the open writes back what the capture holds.
+func (d *desk) heal(ctx context.Context, cause error) error {
+	return d.a.heal(ctx, d.board.File().Reason(), cause, d.close, func() (string, error) {
+		if err := d.open(ctx); err != nil {
+			return "", err
+		}
+		return d.board.File().Journal().Mode, nil
+	})
 }
 
 // card makes a card with a comment. Each of the two is a token in its own right.
-func (a *Actor) card(ctx context.Context, b *kanban.Board, ledger *Ledger) error {
-	title, err := ledger.Intend("cards", 1)
-	if err != nil {
-		return err
-	}
+func (d *desk) card(ctx context.Context) error {
 	var made kanban.Task
-	err = a.through(ctx, func() error {
-		made, err = b.Create(ctx, kanban.NewTask{Title: title[0] + " a card", Body: filler[:500], Assignee: a.Tag})
+	err := d.put(ctx, "cards", func(token string) (err error) {
+		made, err = d.board.Create(ctx, kanban.NewTask{Title: token + " a card", Body: filler[:500], Assignee: d.a.Tag})
 		return err
 	})
+	if err == nil {
+		err = d.put(ctx, "comments", func(token string) error {
+			_, err := d.board.Comment(ctx, made.ID, d.a.Tag, token+" a remark")
+			return err
+		})
+	}
+	if err == nil {
+		d.a.Say(Event{Event: "acked", Count: 2})
+	}
+	return err
+}
+
+// put writes one row with a token, and acknowledges it in the ledger once the board has said that it is durable.
+func (d *desk) put(ctx context.Context, kind string, write func(token string) error) error {
+	token, err := d.ledger.Intend(kind, 1)
 	if err != nil {
 		return err
 	}
-	if err := ledger.Ack(title); err != nil {
+	if err := d.a.through(ctx, func() error { return write(token[0]) }); err != nil {
 		return err
 	}
-	note, err := ledger.Intend("comments", 1)
-	if err != nil {
-		return err
-	}
-	err = a.through(ctx, func() error { _, err := b.Comment(ctx, made.ID, a.Tag, note[0]+" a remark"); return err })
-	if err != nil {
-		return err
-	}
-	if err := ledger.Ack(note); err != nil {
-		return err
-	}
-	a.Say(Event{Event: "acked", Count: 2})
-	return nil
+	return d.ledger.Ack(token)
 }
 
 const countBoard = `SELECT (SELECT count(*) FROM tasks), (SELECT count(*) FROM task_comments), (SELECT count(*) FROM task_events)`

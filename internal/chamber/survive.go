@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"gatewayd/internal/problem"
 	"gatewayd/internal/sqlite"
 	"gatewayd/sessiondb"
 )
@@ -34,21 +35,33 @@ func isLoss(class sqlite.Class) bool {
 
 // heal gives the lost handle up and opens a new one, as the daemon's registry does.
 func (p *pen) heal(ctx context.Context, cause error) error {
-	p.a.Say(Event{Event: "halted", Class: string(p.store.File().Reason()), Text: cause.Error()})
-	if err := p.close(); err != nil {
+	return p.a.heal(ctx, p.store.File().Reason(), cause, p.close, func() (string, error) {
+		if err := p.open(ctx); err != nil {
+			return "", err
+		}
+		return p.store.File().Journal().Mode, nil
+	})
+}
+
+// heal says what was lost and why, closes for good, and opens anew once every other holder has let go too. open tells the
+// journal mode.
+func (a *Actor) heal(ctx context.Context, reason sqlite.Reason, cause error, shut func() error, open func() (string, error)) error {
+	a.Say(Event{Event: "halted", Class: string(reason), Text: cause.Error()})
+	if err := shut(); err != nil {
 		return fmt.Errorf("close the lost handle: %w", err)
 	}
 	limit := time.Now().Add(healLimit)
 	for {
-		err := p.open(ctx)
+		mode, err := open()
 		if err == nil {
-			p.a.Say(Event{Event: "healed", Mode: p.store.File().Journal().Mode})
+			a.Say(Event{Event: "healed", Mode: mode})
 			return nil
 		}
-		if !isLoss(sqlite.ClassOf(err)) || time.Now().After(limit) {
+		othersHold := isLoss(sqlite.ClassOf(err)) || problem.Is(err, problem.Busy)
+		if !othersHold || time.Now().After(limit) {
 			return fmt.Errorf("open after a loss: %w", err)
 		}
-		if err := p.a.pause(ctx, 100*time.Millisecond); err != nil {
+		if err := a.pause(ctx, 100*time.Millisecond); err != nil {
 			return err
 		}
 	}
