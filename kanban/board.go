@@ -16,6 +16,7 @@ type Options struct {
 	Path     string               // kanban.db
 	Slug     Slug                 // for messages and logs
 	Create   bool                 // make the file if it is missing or empty; otherwise that is a NotFound problem
+	Backups  string               // directory of backups: one of this board says that an empty file is a loss, not a new board
 	Journal  sqlite.JournalConfig // how the journal mode is decided; the zero value is the usual rule
 	Patience time.Duration        // how long a write waits for another process; 0 = DefaultPatience
 	Log      *slog.Logger         // nil = nothing is logged
@@ -82,7 +83,7 @@ func Open(ctx context.Context, opts Options) (*Board, error) {
 
 func (b *Board) fileOptions(opts Options, init *initLock) sqlite.Options {
 	return sqlite.Options{
-		Path: opts.Path, Label: "board " + string(opts.Slug), Create: opts.Create, Journal: opts.Journal,
+		Path: opts.Path, Label: "board " + string(opts.Slug), Create: opts.Create, Backups: opts.Backups, Journal: opts.Journal,
 		AutoCheckpoint: autoCheckpoint, SecureDelete: true, CellSizeCheck: true, JournalSizeLimit: journalSizeLimit,
 		Patience: opts.Patience, TornCheck: true, Log: opts.Log,
 		Stale:   func(c *sqlite.Conn) (bool, error) { return b.stale(c, opts.Create) },

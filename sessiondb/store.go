@@ -13,6 +13,7 @@ import (
 type Options struct {
 	Path     string
 	Existing bool // a missing file is a NotFound problem instead of a new store
+	Backups  string // directory of backups: one of this store says that an empty file is a loss, not a new store
 	Journal  sqlite.JournalConfig
 	Log      *slog.Logger // nil: nothing is logged
 
@@ -52,7 +53,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s := &Store{log: o.Log, once: onceLog{log: o.Log}, pace: paceByTime}
 	s.work.init()
 	file, err := sqlite.Open(ctx, sqlite.Options{
-		Path: o.Path, Label: "state.db", Create: !o.Existing, Journal: o.Journal, Log: o.Log, Patience: sqlite.Ordinary,
+		Path: o.Path, Label: "state.db", Create: !o.Existing, Backups: o.Backups, Journal: o.Journal, Log: o.Log, Patience: sqlite.Ordinary,
 		Stale:   func(c *sqlite.Conn) (bool, error) { return stale(c, o.Path) },
 		Migrate: migrate,
 	})

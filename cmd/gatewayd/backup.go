@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -272,4 +273,18 @@ func (d *daemon) lastBackup() time.Time {
 		}
 	}
 	return time.Time{}
+}
+
+// unlikelyNew warns of a home without a state.db of which there are backups: it is made anew, as in an empty home, and the
+// person who did not mean that should hear of it.
+func unlikelyNew(cfg config.Config) string {
+	path := storePath(cfg)
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	b, found := sqlite.BackupOf(backupDir(cfg), path, "state.db")
+	if !found {
+		return ""
+	}
+	return fmt.Sprintf("%s was not there and is made anew, but there is a backup of it: to have that, stop the daemon, then `gatewayd restore %s`", path, b.Dir)
 }

@@ -158,6 +158,9 @@ func (d *daemon) makeReaper(context.Context) (err error) {
 // dispatcher's to report: the other boards and the conversations go on.
 func (d *daemon) openFiles(ctx context.Context) (err error) {
 	d.registry = registry.New(registry.Options{Log: d.log})
+	if warning := unlikelyNew(d.config.Config); warning != "" {
+		d.config.Warnings = append(d.config.Warnings, warning)
+	}
 	var made atomic.Bool // a store that was here once is never made anew: it comes back, or a person decides
 	stores := registry.For(d.registry, func(ctx context.Context, _ string) (*sessiondb.Store, error) {
 		options := storeOptions(d.config.Config, d.log)

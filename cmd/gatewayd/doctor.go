@@ -92,7 +92,7 @@ func (c *cli) examine(ctx context.Context) []check {
 	}
 	checks = append(checks, checkHome(loaded.Config), checkDaemon(loaded.Config), checkSpace(loaded.Config), checkKey(loaded.Config), checkModel(ctx, loaded))
 	checks = append(checks, checkLanes(loaded)...)
-	checks = append(checks, checkFile(ctx, "state.db", storePath(loaded.Config), "sessions", "prompt_hash"))
+	checks = append(checks, checkFile(ctx, "state.db", storePath(loaded.Config), backupDir(loaded.Config), "sessions", "prompt_hash"))
 	checks = append(checks, checkBeside(loaded.Config)...)
 	return append(checks, checkBoards(ctx, loaded.Config)...)
 }
@@ -206,7 +206,7 @@ func checkBoards(ctx context.Context, cfg config.Config) []check {
 	}
 	var checks []check
 	for _, b := range boards {
-		checks = append(checks, checkFile(ctx, "board "+string(b.Slug), root.DBPath(b.Slug), "tasks", "title"))
+		checks = append(checks, checkFile(ctx, "board "+string(b.Slug), root.DBPath(b.Slug), backupDir(cfg), "tasks", "title"))
 		checks = append(checks, checkCaptures("board "+string(b.Slug), root.DBPath(b.Slug))...)
 	}
 	return checks
@@ -215,7 +215,7 @@ func checkBoards(ctx context.Context, cfg config.Config) []check {
 // checkFile reads a database through a connection of its own, which changes nothing: a file in rollback mode stays in
 // it, because that is the mode that is asked for, and one in WAL is never taken out of it. It also tells a file of
 // another program from ours, by a column that ours has.
-func checkFile(ctx context.Context, name, path, table, column string) check {
+func checkFile(ctx context.Context, name, path, backups, table, column string) check {
 	info, err := os.Lstat(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return ok(name, "not made yet")
@@ -223,7 +223,7 @@ func checkFile(ctx context.Context, name, path, table, column string) check {
 	if _, gone := os.Stat(path); err == nil && info.Mode()&os.ModeSymlink != 0 && errors.Is(gone, os.ErrNotExist) {
 		return check{Name: name, State: "failed", Detail: path + " is a link to nothing", Remedy: "mount or restore what it leads to, or remove the link"}
 	}
-	f, err := sqlite.Open(ctx, sqlite.Options{Path: path, Label: name, Journal: sqlite.JournalConfig{Mode: "delete"}, Log: slog.New(slog.DiscardHandler)})
+	f, err := sqlite.Open(ctx, sqlite.Options{Path: path, Label: name, Backups: backups, Journal: sqlite.JournalConfig{Mode: "delete"}, Log: slog.New(slog.DiscardHandler)})
 	if problem.Is(err, problem.NotFound) {
 		return ok(name, "not made yet: the file is empty")
 	}

@@ -21,12 +21,12 @@ func storePath(cfg config.Config) string { return filepath.Join(cfg.Home, "state
 
 // storeOptions say how this home's state.db is opened. Only the daemon and its workers make one; reading does not.
 func storeOptions(cfg config.Config, log *slog.Logger) sessiondb.Options {
-	return sessiondb.Options{Path: storePath(cfg), Journal: journal(cfg.Database), Log: log}
+	return sessiondb.Options{Path: storePath(cfg), Backups: backupDir(cfg), Journal: journal(cfg.Database), Log: log}
 }
 
 // boardOptions say how a board that exists is opened; who makes one sets Create.
 func boardOptions(cfg config.Config, root *kanban.Root, slug kanban.Slug, log *slog.Logger) kanban.Options {
-	return kanban.Options{Path: root.DBPath(slug), Slug: slug, Journal: journal(cfg.Database), Patience: cfg.Kanban.BusyPatience, Log: log}
+	return kanban.Options{Path: root.DBPath(slug), Slug: slug, Backups: backupDir(cfg), Journal: journal(cfg.Database), Patience: cfg.Kanban.BusyPatience, Log: log}
 }
 
 func journal(cfg config.Database) sqlite.JournalConfig {

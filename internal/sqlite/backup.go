@@ -248,6 +248,27 @@ func Backups(dir string) ([]Backup, error) {
 	return found, nil
 }
 
+// BackupOf gives the newest backup in dir of the database at path. Several homes may keep theirs in one directory, so the
+// manifest must name this very path, unless the backups lie beside the database and moved with it. A directory that is ""
+// or cannot be read holds none: it may be on another disk that is not there today.
+func BackupOf(dir, path, label string) (Backup, bool) {
+	if dir == "" {
+		return Backup{}, false
+	}
+	home := filepath.Dir(path)
+	if real, err := filepath.EvalSymlinks(home); err == nil {
+		home = real
+	}
+	made, _ := Backups(dir)
+	for _, b := range made {
+		moved := filepath.Dir(dir) == filepath.Dir(path) && b.Manifest.Database == label
+		if moved || b.Manifest.Path == filepath.Join(home, filepath.Base(path)) {
+			return b, true
+		}
+	}
+	return Backup{}, false
+}
+
 // ReadBackup reads the manifest of one.
 func ReadBackup(dir string) (Backup, error) {
 	b := Backup{Dir: dir}

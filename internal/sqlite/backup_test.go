@@ -221,3 +221,48 @@ func childPage(raw []byte, page int64) int64 {
 		page = int64(raw[cell])<<24 | int64(raw[cell+1])<<16 | int64(raw[cell+2])<<8 | int64(raw[cell+3])
 	}
 }
+
+// A database that is cut to nothing is a loss where a backup of it lies elsewhere, too: opened as new it would be backed
+// up, and its empty backups would take the place of the good ones.
+func TestAnEmptiedDatabaseWithABackupElsewhereIsNotTakenForNew(t *testing.T) {
+	t.Parallel()
+	empty := func(t *testing.T) (Options, BackupOptions, Backup) {
+		o, bo := testOptions(t), backupOptions(t)
+		f := mustOpen(t, o)
+		mustWrite(t, f, insert("kept"))
+		b := mustBackup(t, f, bo)
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for _, suffix := range []string{"-wal", "-shm"} {
+			_ = os.Remove(o.Path + suffix)
+		}
+		if err := os.Truncate(o.Path, 0); err != nil {
+			t.Fatal(err)
+		}
+		return o, bo, b
+	}
+	t.Run("known", func(t *testing.T) {
+		o, bo, b := empty(t)
+		o.Backups = bo.Dir
+		_, err := Open(t.Context(), o)
+		if ClassOf(err) != Corrupt || !strings.Contains(err.Error(), "gatewayd restore "+b.Dir) {
+			t.Fatalf("opened as new: %v", err)
+		}
+		if info, err := os.Stat(o.Path); err != nil || info.Size() != 0 {
+			t.Errorf("the file was touched: %v, %v", info, err)
+		}
+		if err := b.Check(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("of another database", func(t *testing.T) {
+		_, bo, _ := empty(t)
+		o := testOptions(t)
+		o.Backups = bo.Dir
+		if err := os.WriteFile(o.Path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		mustOpen(t, o)
+	})
+}

@@ -27,7 +27,8 @@ type Options struct {
 	Path  string
 	Label string // for logs and people: "state.db", "board default"
 
-	Create  bool // false: a missing file is an error and nothing is created
+	Create  bool   // false: a missing file is an error and nothing is created
+	Backups string // directory in which backups of it are kept; "" = none but beside it
 	Journal JournalConfig
 
 	// AutoCheckpoint is SQLite's own checkpoint in pages, run inside the COMMIT that passes it. 0 lets the writer
