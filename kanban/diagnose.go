@@ -60,7 +60,7 @@ func (d *diagnosis) run() error {
 			}
 		}
 	}
-	for _, look := range []func() error{d.doubts, d.unsettled} {
+	for _, look := range []func() error{d.doubts, d.unsettled, d.timers, d.stops} {
 		if err := look(); err != nil {
 			return err
 		}
@@ -387,6 +387,46 @@ func (d *diagnosis) unsettled() error {
 		f.Detail = fmt.Sprintf("run %d ended; a process of it may still be there", f.Run)
 		f.Actions = []Action{hint("see whether a dispatcher runs: it settles them", "gatewayd status", true)}
 		d.add(f)
+	}
+	return nil
+}
+
+const (
+	selectLateTimers = `SELECT s.task_id, s.due_at FROM gw_schedules s JOIN tasks t ON t.id = s.task_id
+WHERE t.status = 'scheduled' AND s.due_at > 0 AND s.due_at < ? ORDER BY s.due_at`
+	selectLateStops = `SELECT s.task_id, s.run_id, s.at, s.reason, s.actor FROM gw_stops s JOIN tasks t ON t.current_run_id = s.run_id
+WHERE t.status = 'running' AND s.at < ? ORDER BY s.at`
+)
+
+// timers: a card whose time has come while nothing woke it.
+func (d *diagnosis) timers() error {
+	for row, err := range d.Query(selectLateTimers, d.unsettledAfter()) {
+		if err != nil {
+			return err
+		}
+		due := row.Int(1)
+		d.add(Diagnostic{
+			Kind: DiagnosticTimerStuck, Severity: SeverityError, Task: row.Text(0), First: due,
+			Title: "due for " + lasting(d.now.Sub(time.Unix(due, 0))) + ", and nothing has woken it", Detail: "a dispatcher wakes cards when their time comes",
+			Actions: []Action{hint("see whether a dispatcher runs", "gatewayd status", true), act(ActionUnblock, "let it go on by hand", row.Text(0), false)},
+		})
+	}
+	return nil
+}
+
+// stops: somebody asked for a worker's end, and the dispatcher has not brought it about.
+func (d *diagnosis) stops() error {
+	for row, err := range d.Query(selectLateStops, d.unsettledAfter()) {
+		if err != nil {
+			return err
+		}
+		asked := row.Int(2)
+		d.add(Diagnostic{
+			Kind: DiagnosticStopUnfulfilled, Severity: SeverityError, Task: row.Text(0), Run: RunID(row.Int(1)), First: asked,
+			Title:   cmp.Or(cut(row.Text(4), 80), "somebody") + " asked for its worker's end " + lasting(d.now.Sub(time.Unix(asked, 0))) + " ago, and it has not come",
+			Detail:  cmp.Or(cut(row.Text(3), maxDetail), "no reason was given"),
+			Actions: []Action{hint("see whether a dispatcher runs: it ends workers", "gatewayd status", true)},
+		})
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ func (d *daemon) makeAPI(context.Context) error {
 		IdleTimeout:       2 * time.Minute,
 		Handler: api.New(api.Options{
 			Chat: d.gateway, Sessions: d.store, Store: d.store, Boards: boardDoor{d.root, d}, Dispatch: dispatchDoor{d.dispatcher},
-			Model: d.model.Describe, Checks: d.checks, Status: func(context.Context) any { return d.status() },
+			Model: d.model.Describe, Checks: d.checks, Status: func(context.Context) any { return d.status() }, Diagnose: d.dispatcher.Diagnose,
 			Key: d.key.Reveal(), Addr: d.listener.Addr().String(), AllowedHosts: d.config.API.AllowedHosts,
 			AllowedOrigins: d.config.API.AllowedOrigins, MaxBody: d.config.API.MaxBodyBytes, MaxTurns: d.config.API.MaxConcurrentTurns,
 			SystemPrompt: d.config.Agent.SystemPrompt, PID: os.Getpid(), Version: version, Started: d.started, Metrics: metrics, Log: d.log,

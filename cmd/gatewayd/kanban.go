@@ -27,6 +27,7 @@ func (c *cli) kanbanVerb() *cobra.Command {
 	cmd.AddCommand(v.boardsVerb(), v.createVerb(), v.listVerb(), v.showVerb(), v.runsVerb(), v.eventsVerb(), v.statsVerb(),
 		v.contextVerb(), v.logVerb(), v.linkVerb(), v.unlinkVerb(), v.assignVerb(), v.commentVerb(), v.claimVerb(), v.heartbeatVerb(),
 		v.completeVerb(), v.blockVerb(), v.unblockVerb(), v.archiveVerb())
+	cmd.AddCommand(v.seeVerbs()...)
 	return cmd
 }
 

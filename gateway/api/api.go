@@ -81,6 +81,9 @@ type Options struct {
 	Checks func(context.Context) []Check // nil: none
 	Status func(context.Context) any     // body of /api/status; nil: conversations only
 
+	// Diagnose finds what a person should know of a board, its lanes included; nil: what the board itself knows.
+	Diagnose func(context.Context, *kanban.Board) ([]kanban.Diagnostic, error)
+
 	Key            string
 	Addr           string   // HOST:PORT that is bound; decides which Host headers are ours
 	AllowedHosts   []string // further host names
@@ -152,6 +155,7 @@ func (s *server) routes(r chi.Router) {
 	r.Post("/api/boards/{board}/tasks", s.handle(s.createTask))
 	r.Get("/api/boards/{board}/tasks/{task}", s.handle(s.showTask))
 	r.Get("/api/boards/{board}/tasks/{task}/why", s.handle(s.why))
+	s.seeRoutes(r)
 }
 
 func (o Options) withDefaults() Options {

@@ -81,11 +81,15 @@ func (s Situation) lane(c Candidate) (worker.Lane, *Hold) {
 	if lane, ok := s.Lanes.Lookup(assignee); ok {
 		return lane, nil
 	}
+	return worker.Lane{}, s.noLane(assignee)
+}
+
+func (s Situation) noLane(assignee string) *Hold {
 	remedy := "add kanban.lanes." + assignee + ", assign the card to a lane that is there, or work on it by hand"
 	if near := s.Lanes.Nearest(assignee); near != "" {
 		remedy = fmt.Sprintf("did you mean %s? Otherwise %s", near, remedy)
 	}
-	return worker.Lane{}, &Hold{Reason: NoLane, Detail: "no lane is called " + assignee, Remedy: remedy}
+	return &Hold{Reason: NoLane, Detail: "no lane is called " + assignee, Remedy: remedy}
 }
 
 func (s Situation) laneHolds(lane worker.Lane) []*Hold {
