@@ -95,7 +95,10 @@ func (t *txn) copySubs(from, to string) error {
 	if from == "" {
 		return nil
 	}
-	_, err := t.run("copy subscriptions", copySubs, to, t.now, t.last.ID, t.last.ID, from)
+	if _, err := t.run("copy subscriptions", copySubs, to, t.now, t.last.ID, t.last.ID, from); err != nil {
+		return err
+	}
+	_, err := t.run("copy subscriptions", copySubscribed, to, t.now, t.last.ID, from)
 	return err
 }
 

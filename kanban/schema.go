@@ -162,11 +162,46 @@ var (
 		{name: "assignee", decl: "TEXT"},
 		{name: "at", decl: "INTEGER NOT NULL DEFAULT 0"},
 	}}
+
+	// gwSubscriptionsTable is ours: who is told of what happens to a card, or on the whole board where task_id is NULL. Events
+	// up to the cursor are no news to it, or have their row in gw_outbox already.
+	gwSubscriptionsTable = table{name: "gw_subscriptions", columns: []column{
+		{name: "id", decl: "INTEGER PRIMARY KEY AUTOINCREMENT"}, // an id is never used twice: rows of the outbox name it
+		{name: "task_id", decl: "TEXT"},
+		{name: "kinds", decl: "TEXT NOT NULL DEFAULT '*'"}, // event kinds with blanks between them; * is all
+		{name: "target", decl: "TEXT NOT NULL DEFAULT ''"}, // webhook, command or session
+		{name: "address", decl: "TEXT NOT NULL DEFAULT ''"},
+		{name: "created_by", decl: "TEXT"},
+		{name: "created_at", decl: "INTEGER NOT NULL DEFAULT 0"},
+		{name: "cursor", decl: "INTEGER NOT NULL DEFAULT 0"},
+		{name: "parked_at", decl: "INTEGER"},
+		{name: "parked_reason", decl: "TEXT"},
+		{name: "lease_holder", decl: "TEXT"}, // the process that is delivering for it just now
+		{name: "lease_until", decl: "INTEGER NOT NULL DEFAULT 0"},
+	}}
+	// gwOutboxTable is ours: one row for each event that a subscriber is to be told of, written with the event. body is what
+	// is sent, as it was then: the event and its card may be gone before it arrives.
+	gwOutboxTable = table{name: "gw_outbox", columns: []column{
+		{name: "id", decl: "INTEGER PRIMARY KEY"},
+		{name: "subscription_id", decl: "INTEGER NOT NULL DEFAULT 0"},
+		{name: "event_id", decl: "INTEGER NOT NULL DEFAULT 0"},
+		{name: "task_id", decl: "TEXT NOT NULL DEFAULT ''"},
+		{name: "kind", decl: "TEXT NOT NULL DEFAULT ''"},
+		{name: "key", decl: "TEXT NOT NULL DEFAULT ''"},
+		{name: "body", decl: "TEXT NOT NULL DEFAULT '{}'"},
+		{name: "created_at", decl: "INTEGER NOT NULL DEFAULT 0"},
+		{name: "attempts", decl: "INTEGER NOT NULL DEFAULT 0"},
+		{name: "tried_at", decl: "INTEGER"}, // the first attempt since the last retry by hand
+		{name: "next_at", decl: "INTEGER NOT NULL DEFAULT 0"},
+		{name: "last_error", decl: "TEXT"},
+		{name: "parked_at", decl: "INTEGER"},
+		{name: "delivered_at", decl: "INTEGER"},
+	}, key: "UNIQUE (subscription_id, event_id)"}
 )
 
 // schemaTables is every table, tasks first: a peer that sees tasks takes the file for a board.
 func schemaTables() []table {
-	return []table{tasksTable, linksTable, commentsTable, eventsTable, runsTable, attachmentsTable, subsTable, gwRunsTable, gwSchedulesTable, gwStopsTable}
+	return []table{tasksTable, linksTable, commentsTable, eventsTable, runsTable, attachmentsTable, subsTable, gwRunsTable, gwSchedulesTable, gwStopsTable, gwSubscriptionsTable, gwOutboxTable}
 }
 
 type index struct{ name, table, columns string }
@@ -190,6 +225,9 @@ func schemaIndexes() []index {
 		{"idx_notify_task", "kanban_notify_subs", "(task_id)"},
 		{"gw_runs_unsettled", "gw_runs", "(run_id) WHERE settled_at IS NULL"},
 		{"gw_events_doubts", "task_events", "(task_id) WHERE " + doubtful},
+		{"gw_subscriptions_task", "gw_subscriptions", "(task_id)"},
+		{"gw_outbox_open", "gw_outbox", "(subscription_id, event_id) WHERE delivered_at IS NULL AND parked_at IS NULL"},
+		{"gw_outbox_delivered", "gw_outbox", "(delivered_at) WHERE delivered_at IS NOT NULL"},
 	}
 }
 

@@ -11,8 +11,9 @@ import (
 // txn is one verb's transaction. All its times are one reading of the clock.
 type txn struct {
 	*sqlite.Tx
-	now  int64
-	last Event // the newest event it wrote
+	now   int64
+	first int64 // id of the first event it wrote; 0 = none yet
+	last  Event // the newest
 }
 
 // write runs a verb in one IMMEDIATE transaction. do may run more than once, so it sets what it answers anew each time.
@@ -28,7 +29,10 @@ func (b *Board) write(ctx context.Context, label string, do func(*txn) error) er
 					return err
 				}
 			}
-			return do(t)
+			if err := do(t); err != nil || t.first == 0 {
+				return err
+			}
+			return t.post(t.first, t.last.ID) // at the end, when the card is as the verb leaves it
 		},
 		Done: func(c *sqlite.Conn) (bool, error) { return t.landed(c) },
 	})
@@ -58,6 +62,9 @@ func (t *txn) event(task string, run RunID, kind string, p payload) error {
 	res, err := t.Exec(insertEvent, task, opt(int64(run)), kind, opt(text), t.now)
 	if err != nil {
 		return fmt.Errorf("write event %s: %w", kind, err)
+	}
+	if t.first == 0 {
+		t.first = res.LastID
 	}
 	t.last = Event{ID: res.LastID, TaskID: task, RunID: run, Kind: kind, Payload: rawJSON(text), CreatedAt: t.now}
 	return nil

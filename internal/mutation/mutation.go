@@ -55,6 +55,7 @@ var List = []Mutation{
 	{"busy-commit-runs-again", "internal/sqlite", "TestABusyCommitIsAskedForAgainAndTheOperationRunsOnce"},
 	{"repair-may-lose-rows", "internal/sqlite", "TestARepairThatWouldLoseReadableRowsIsNotPromoted"},
 	{"repair-promotes-by-rename", "internal/sqlite", "TestRepairMendsEachKindOfDamageInPlaceAndKeepsWhatCanBeRead"},
+	{"outbox-left-to-the-sweep", "kanban", "TestAnEventAndItsNotificationsAreOneTransaction"},
 	{"netguard-lets-all-through", "internal/netguard", "TestThisMachineIsReachedOnlyWhereThatIsAllowed"},
 	{"worker-without-record-is-gone", "kanban/dispatch", "TestADaemonKilledBeforeAnyStatementLeavesOneWorkerAtMost/records_lost"},
 	{"stray-close-cancels-locks", "e2e", "TestChamberLocksHoldBetweenProcesses"},
