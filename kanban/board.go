@@ -1,6 +1,7 @@
 package kanban
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"os"
@@ -20,6 +21,9 @@ type Options struct {
 	Journal  sqlite.JournalConfig // how the journal mode is decided; the zero value is the usual rule
 	Patience time.Duration        // how long a write waits for another process; 0 = DefaultPatience
 	Log      *slog.Logger         // nil = nothing is logged
+
+	// Attachments and Workspaces are where the files of cards lie; "" is where Hermes has them beside this file.
+	Attachments, Workspaces string
 
 	// Heal writes back, before the file is opened, what it lost with its -wal, where nobody has written it since. For the
 	// process that serves the board.
@@ -45,6 +49,8 @@ type Board struct {
 	log      *slog.Logger
 	file     *sqlite.File
 	fence    *Fence // whose writes these are; nil = a person's or the dispatcher's
+
+	attachments, workspaces string
 }
 
 // Open opens a board and brings its format up to date. A file that is missing, empty, foreign, cut short or damaged is
@@ -61,6 +67,7 @@ func Open(ctx context.Context, opts Options) (*Board, error) {
 		opts.Slug = DefaultSlug
 	}
 	b := &Board{slug: opts.Slug, path: opts.Path, patience: opts.Patience, log: opts.Log.With("board", string(opts.Slug))}
+	b.attachments, b.workspaces = cmp.Or(opts.Attachments, beside(opts, "attachments")), cmp.Or(opts.Workspaces, beside(opts, "workspaces"))
 	if err := tornAtRest(opts.Path); err != nil {
 		return nil, corruptBoard(opts.Slug, opts.Path, err)
 	}
@@ -90,6 +97,18 @@ func (b *Board) fileOptions(opts Options, init *initLock) sqlite.Options {
 		Prepare: init.acquire, // only where there is work does the process queue up with Hermes' own first openers
 		Migrate: migrate,
 	}
+}
+
+// beside is a directory of a board whose root is not named: the default board keeps its own in kanban/.
+func beside(opts Options, name string) string {
+	dir, err := filepath.Abs(filepath.Dir(opts.Path))
+	if err != nil {
+		return ""
+	}
+	if opts.Slug == DefaultSlug {
+		dir = filepath.Join(dir, "kanban")
+	}
+	return filepath.Join(dir, name)
 }
 
 // stale asks whether the schema needs work, and refuses what is no board.

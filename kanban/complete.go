@@ -20,6 +20,7 @@ type Completion struct {
 	Summary      string
 	Metadata     map[string]any
 	CreatedCards []string // cards the worker says it made; each is checked
+	Artifacts    []string // files of the workspace that people should see; copied before the workspace goes
 }
 
 const (
@@ -34,8 +35,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
 // Complete ends a card well. Refused: a card in a state that cannot be done, open parents, a live worker that is not the
-// caller, a superseded run (ErrStaleRun), an end with nothing to show, and cards that the worker claims to have made and
-// did not. The last two leave an event, and the card as it was.
+// caller, a superseded run (ErrStaleRun), an artifact that is no file of the card's workspace, an end with nothing to show,
+// and cards that the worker claims to have made and did not. The last two leave an event, and the card as it was.
 func (b *Board) Complete(ctx context.Context, task string, done Completion) error {
 	done.Result, done.Summary = clean(strings.TrimSpace(done.Result)), clean(strings.TrimSpace(done.Summary))
 	done.CreatedCards = unique(done.CreatedCards)
@@ -43,11 +44,18 @@ func (b *Board) Complete(ctx context.Context, task string, done Completion) erro
 	if err != nil {
 		return invalid("metadata of "+cardThing(task), err.Error(), "send a plain JSON object")
 	}
+	shown, err := b.stage(ctx, task, done.Run, done.Artifacts)
+	if err != nil {
+		return err
+	}
 	var refused error
 	err = b.write(ctx, "complete card", func(t *txn) (err error) {
-		refused, err = t.complete(task, done, metadata)
+		refused, err = t.complete(task, done, metadata, shown)
 		return err
 	})
+	if drop := shown.settle(refused, err); drop != nil {
+		b.log.Warn("copies of artifacts stay", "task", task, "error", drop)
+	}
 	if refused != nil && (err == nil || Committed(err)) {
 		return refused // what is stored is the event of the refusal
 	}
@@ -55,7 +63,7 @@ func (b *Board) Complete(ctx context.Context, task string, done Completion) erro
 }
 
 // complete answers refused where the card stays as it is but an event is kept.
-func (t *txn) complete(task string, done Completion, metadata string) (refused, err error) {
+func (t *txn) complete(task string, done Completion, metadata string, shown staged) (refused, err error) {
 	card, err := loadTask(t.Conn, task)
 	if err != nil {
 		return nil, err
@@ -77,7 +85,7 @@ func (t *txn) complete(task string, done Completion, metadata string) (refused, 
 	if err != nil {
 		return nil, err
 	}
-	return nil, t.finish(card, done, metadata, verified, contract, accepted)
+	return nil, t.finish(card, done, metadata, shown, verified, contract, accepted)
 }
 
 func (t *txn) completable(card Task) error {
@@ -95,7 +103,7 @@ func (t *txn) completable(card Task) error {
 
 // evidence: a completion without a word is how a worker that did nothing looks. A review needs none.
 func (t *txn) evidence(card Task, done Completion, metadata string) (refused, err error) {
-	if done.Summary != "" || done.Result != "" || metadata != "" {
+	if done.Summary != "" || done.Result != "" || metadata != "" || len(done.Artifacts) > 0 {
 		return nil, nil
 	}
 	from := card.Status
@@ -152,7 +160,7 @@ func (c Completion) words() string {
 	return c.Result
 }
 
-func (t *txn) finish(card Task, done Completion, metadata string, verified []string, contract, accepted string) error {
+func (t *txn) finish(card Task, done Completion, metadata string, shown staged, verified []string, contract, accepted string) error {
 	if err := t.must("finish card", finishTask, t.now, opt(done.Result), opt(contract), card.ID); err != nil {
 		return err
 	}
@@ -163,6 +171,12 @@ func (t *txn) finish(card Task, done Completion, metadata string, verified []str
 	p := payload{{"result_len", utf8.RuneCountInString(done.Result)}, {"summary", opt(firstLine(done.words(), 400))}}
 	if len(verified) > 0 {
 		p = append(p, field{"verified_cards", verified})
+	}
+	if paths := shown.paths(); len(paths) > 0 {
+		p = append(p, field{"artifacts", paths})
+	}
+	if err := t.keep(card, shown); err != nil {
+		return err
 	}
 	if accepted != "" {
 		if err := t.event(card.ID, run, "pr_acceptance", payload{{"contract", card.CompletionContract}, {"published_pr", accepted}}); err != nil {

@@ -57,7 +57,7 @@ func TestJSONShapes(t *testing.T) {
 		"task": {card, `id title body assignee status priority tenant workspace_kind workspace_path branch_name project_id created_by created_at started_at
 			completed_at result skills max_runtime_seconds max_retries model_override provider_override session_id workflow_template_id current_step_key
 			completion_contract last_failure_error`},
-		"detail": {Detail{Task: card}, `task latest_summary parents children comments events runs`},
+		"detail": {Detail{Task: card}, `task latest_summary parents children comments events runs attachments`},
 		"run":    {Run{}, `id profile step_key status outcome summary error metadata worker_pid started_at ended_at`},
 		"event":  {Event{}, `id task_id run_id kind payload created_at`},
 		"stats":  {Stats{}, `by_status by_assignee oldest_ready_age_seconds now`},

@@ -130,6 +130,22 @@ func (r *Root) WorkspaceDir(slug Slug, task string) string {
 	return filepath.Join(r.dir, workDir(slug), "workspaces", fileName(task))
 }
 
+// WorkspacesDir holds the scratch directories of a board's cards.
+func (r *Root) WorkspacesDir(slug Slug) string {
+	return filepath.Join(r.dir, workDir(slug), "workspaces")
+}
+
+// AttachmentsDir holds the files that are attached to a board's cards.
+func (r *Root) AttachmentsDir(slug Slug) string {
+	return filepath.Join(r.dir, workDir(slug), "attachments")
+}
+
+// LogsDir holds the logs of a board's workers.
+func (r *Root) LogsDir(slug Slug) string { return filepath.Join(r.dir, workDir(slug), "logs") }
+
+// ExportsDir is where exports go when nobody says otherwise.
+func (r *Root) ExportsDir() string { return filepath.Join(r.dir, "kanban", "board-exports") }
+
 // LogPath is the log of a card's workers.
 func (r *Root) LogPath(slug Slug, task string) string {
 	return filepath.Join(r.dir, workDir(slug), "logs", fileName(task)+".log")

@@ -43,7 +43,7 @@ type detailEvent struct {
 	RunID     *RunID          `json:"run_id"`
 }
 
-// MarshalJSON gives the shape that Hermes' show prints.
+// MarshalJSON gives the shape that Hermes' show prints, and the card's files.
 func (d Detail) MarshalJSON() ([]byte, error) {
 	wire := struct {
 		Task          Task            `json:"task"`
@@ -53,11 +53,13 @@ func (d Detail) MarshalJSON() ([]byte, error) {
 		Comments      []detailComment `json:"comments"`
 		Events        []detailEvent   `json:"events"`
 		Runs          []Run           `json:"runs"`
+		Attachments   []Attachment    `json:"attachments"`
 	}{
 		d.Task, opt(d.LatestSummary), append([]string{}, d.Parents...), append([]string{}, d.Children...),
 		[]detailComment{},
 		[]detailEvent{},
 		append([]Run{}, d.Runs...),
+		append([]Attachment{}, d.Attachments...),
 	}
 	for _, c := range d.Comments {
 		wire.Comments = append(wire.Comments, detailComment{c.Author, c.Body, c.CreatedAt})

@@ -68,6 +68,7 @@ const (
 	EventReclaimed         = "reclaimed"
 	EventGaveUp            = "gave_up"
 	EventProtocolViolation = "protocol_violation"
+	EventAttached          = "attached"
 )
 
 const (

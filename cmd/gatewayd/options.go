@@ -26,7 +26,10 @@ func storeOptions(cfg config.Config, log *slog.Logger) sessiondb.Options {
 
 // boardOptions say how a board that exists is opened; who makes one sets Create.
 func boardOptions(cfg config.Config, root *kanban.Root, slug kanban.Slug, log *slog.Logger) kanban.Options {
-	return kanban.Options{Path: root.DBPath(slug), Slug: slug, Backups: backupDir(cfg), Journal: journal(cfg.Database), Patience: cfg.Kanban.BusyPatience, Log: log}
+	return kanban.Options{
+		Path: root.DBPath(slug), Slug: slug, Attachments: root.AttachmentsDir(slug), Workspaces: root.WorkspacesDir(slug),
+		Backups: backupDir(cfg), Journal: journal(cfg.Database), Patience: cfg.Kanban.BusyPatience, Log: log,
+	}
 }
 
 func journal(cfg config.Database) sqlite.JournalConfig {

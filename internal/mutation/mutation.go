@@ -35,6 +35,8 @@ var List = []Mutation{
 	{"compaction-without-lease", "sessiondb", "TestCompactionProvesItsLease"},
 	{"lease-of-a-later-clock-holds", "sessiondb", "TestClockSetBack"},
 	{"spool-acknowledges", "sessiondb", "TestRowsOfAQuarantinedStoreAreSpooledAndNotAcknowledged"},
+	{"containment-not-checked", "internal/enclosure", "TestNothingOutsideIsRemoved"},
+	{"blob-removed-under-another-row", "kanban", "TestAFileGoesWithTheLastRowThatNamesIt"},
 	{"spool-unsynced", "sessiondb", "TestASpooledRowIsSyncedBeforeAnybodyIsTold"},
 	{"replay-without-uid", "sessiondb", "TestReplayBringsSpooledRowsBackOnceAndInOrder"},
 	{"newer-schema-written", "sessiondb", "TestANewerStoreIsReadAndNeverWritten"},

@@ -91,3 +91,22 @@ func octal(s string) bool {
 	}
 	return true
 }
+
+// MountsUnder lists the mount points at a resolved path and below it, as this process sees them.
+func MountsUnder(path string) ([]string, error) {
+	table, err := os.ReadFile(root + "self/mountinfo")
+	if err != nil {
+		return nil, fmt.Errorf("read mount table: %w", err)
+	}
+	return mountsUnder(string(table), path), nil
+}
+
+func mountsUnder(table, path string) []string {
+	var points []string
+	for line := range strings.Lines(table) {
+		if mount, ok := parseMount(line); ok && under(mount.Point, path) {
+			points = append(points, mount.Point)
+		}
+	}
+	return points
+}
