@@ -38,10 +38,13 @@ func sorts() map[string]string {
 	}
 }
 
+// Sorts lists the names of the orders in which List gives cards.
+func Sorts() []string { return sortedKeys(anyMap(sorts()))[1:] }
+
 func (f Filter) sql() (string, []any, error) {
 	order, ok := sorts()[f.Sort]
 	if !ok {
-		return "", nil, invalid("order "+quote(f.Sort), "is not known", "use one of "+strings.Join(sortedKeys(anyMap(sorts()))[1:], ", "))
+		return "", nil, invalid("order "+quote(f.Sort), "is not known", "use one of "+strings.Join(Sorts(), ", "))
 	}
 	if f.Status != "" && !slices.Contains(Statuses(), f.Status) {
 		return "", nil, invalid("status "+quote(string(f.Status)), "is not known", "use one of "+joinStatuses())

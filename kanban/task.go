@@ -76,19 +76,21 @@ type taskWire struct {
 }
 
 // MarshalJSON gives Hermes' shape: NULL columns are null, skills are a list even when there are none.
-func (t Task) MarshalJSON() ([]byte, error) {
+func (t Task) MarshalJSON() ([]byte, error) { return json.Marshal(t.wire()) }
+
+func (t Task) wire() taskWire {
 	skills := t.Skills
 	if skills == nil {
 		skills = []string{}
 	}
-	return json.Marshal(taskWire{
+	return taskWire{
 		ID: t.ID, Title: t.Title, Body: opt(t.Body), Assignee: opt(t.Assignee), Status: t.Status, Priority: t.Priority, Tenant: opt(t.Tenant),
 		WorkspaceKind: t.WorkspaceKind, WorkspacePath: opt(t.WorkspacePath), BranchName: opt(t.BranchName), ProjectID: opt(t.ProjectID),
 		CreatedBy: opt(t.CreatedBy), CreatedAt: t.CreatedAt, StartedAt: opt(t.StartedAt), CompletedAt: opt(t.CompletedAt), Result: opt(t.Result),
 		Skills: skills, MaxRuntimeSeconds: opt(t.MaxRuntimeSeconds), MaxRetries: t.MaxRetries, ModelOverride: opt(t.ModelOverride),
 		ProviderOverride: opt(t.ProviderOverride), SessionID: opt(t.SessionID), WorkflowTemplateID: opt(t.WorkflowTemplateID),
 		CurrentStepKey: opt(t.CurrentStepKey), CompletionContract: opt(t.CompletionContract), LastFailureError: opt(t.LastFailureError),
-	})
+	}
 }
 
 // opt is a column's value as the file and JSON know it: the zero value is NULL.

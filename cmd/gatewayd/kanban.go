@@ -24,9 +24,10 @@ func (c *cli) kanbanVerb() *cobra.Command {
 	v := &boardVerbs{cli: c}
 	cmd := &cobra.Command{Use: "kanban", Short: "Boards and cards", Args: verbs, RunE: help}
 	cmd.PersistentFlags().StringVar(&v.slug, "board", "", "board (default: the worker's own, else the current one)")
-	cmd.AddCommand(v.boardsVerb(), v.createVerb(), v.listVerb(), v.showVerb(), v.runsVerb(), v.eventsVerb(), v.statsVerb(),
-		v.contextVerb(), v.logVerb(), v.linkVerb(), v.unlinkVerb(), v.assignVerb(), v.commentVerb(), v.claimVerb(), v.heartbeatVerb(),
-		v.completeVerb(), v.blockVerb(), v.unblockVerb(), v.archiveVerb())
+	cmd.AddCommand(v.boardsVerb(), v.logVerb())
+	cmd.AddCommand(v.readVerbs()...)
+	cmd.AddCommand(v.writeVerbs()...)
+	cmd.AddCommand(v.peopleVerbs()...)
 	cmd.AddCommand(v.seeVerbs()...)
 	return cmd
 }
@@ -105,15 +106,6 @@ func (v *boardVerbs) board(h house) (kanban.Slug, error) {
 		return kanban.ParseSlug(v.slug)
 	}
 	return h.root.Current(), nil
-}
-
-// fence is the run that this process acts for when it is a worker of that card, else nil.
-func (h house) fence(task string) *kanban.RunID {
-	if h.Worker == nil || h.Worker.Task != task {
-		return nil
-	}
-	run := kanban.RunID(h.Worker.Run)
-	return &run
 }
 
 // card is the card that the arguments name, or the worker's own.

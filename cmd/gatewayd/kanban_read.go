@@ -15,14 +15,31 @@ import (
 	"gatewayd/kanban"
 )
 
+// readVerbs only look.
+func (v *boardVerbs) readVerbs() []*cobra.Command {
+	return []*cobra.Command{v.listVerb(), v.showVerb(), v.runsVerb(), v.eventsVerb(), v.statsVerb(), v.contextVerb()}
+}
+
 func (v *boardVerbs) listVerb() *cobra.Command {
 	var f kanban.Filter
 	var status string
+	var mine bool
 	cmd := v.readVerb(&cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List the cards of a board", Args: exactly(0), RunE: func(cmd *cobra.Command, _ []string) error {
 		if f.Status = kanban.Status(status); status != "" && !slices.Contains(kanban.Statuses(), f.Status) {
 			return usagef("--status %q is not known; it is one of %s", status, join(kanban.Statuses()))
 		}
-		return v.onBoard(cmd.Context(), func(ctx context.Context, _ house, b *kanban.Board) error {
+		if mine && f.Assignee != "" {
+			return usagef("--mine and --assignee both say whose; give one of the two")
+		}
+		if cmd.Flags().Changed("limit") {
+			if err := checkLimit(f.Limit); err != nil {
+				return err
+			}
+		}
+		return v.onBoard(cmd.Context(), func(ctx context.Context, h house, b *kanban.Board) error {
+			if mine {
+				f.Assignee = h.lane()
+			}
 			tasks, err := b.List(ctx, f)
 			if err != nil {
 				return err
@@ -36,10 +53,24 @@ func (v *boardVerbs) listVerb() *cobra.Command {
 		})
 	}})
 	cmd.Flags().StringVar(&f.Assignee, "assignee", "", "only this lane's cards")
+	cmd.Flags().BoolVar(&mine, "mine", false, "only your own cards")
 	cmd.Flags().StringVar(&status, "status", "", "only cards in this status")
 	cmd.Flags().StringVar(&f.Tenant, "tenant", "", "only this tenant's cards")
+	cmd.Flags().StringVar(&f.Session, "session", "", "only cards of this chat session")
+	cmd.Flags().StringVar(&f.WorkflowTemplateID, "workflow-template-id", "", "only cards of this template")
+	cmd.Flags().StringVar(&f.CurrentStepKey, "step-key", "", "only cards at this step")
 	cmd.Flags().BoolVar(&f.Archived, "archived", false, "archived cards too")
+	cmd.Flags().StringVar(&f.Sort, "sort", "", "order: "+strings.Join(kanban.Sorts(), ", "))
+	cmd.Flags().IntVar(&f.Limit, "limit", 0, "how many at most")
 	return cmd
+}
+
+// lane is the name under which cards are given to whoever speaks here: a worker's lane, or the person's login.
+func (h house) lane() string {
+	if lane := h.Environ.Get("HERMES_PROFILE"); h.Worker != nil && lane != "" {
+		return lane
+	}
+	return h.speaker()
 }
 
 func join[T ~string](words []T) string {
@@ -60,7 +91,8 @@ func printCard(w io.Writer, t kanban.Task) {
 }
 
 func (v *boardVerbs) showVerb() *cobra.Command {
-	return v.readVerb(&cobra.Command{Use: "show CARD", Short: "Print a card with its runs, comments and history", Args: between(0, 1), RunE: func(cmd *cobra.Command, args []string) error {
+	var state kanban.RunState
+	cmd := v.readVerb(&cobra.Command{Use: "show [CARD]", Short: "Print a card with its runs, comments and history", Args: between(0, 1), RunE: func(cmd *cobra.Command, args []string) error {
 		return v.onBoard(cmd.Context(), func(ctx context.Context, h house, b *kanban.Board) error {
 			id, err := h.card(args)
 			if err != nil {
@@ -70,9 +102,26 @@ func (v *boardVerbs) showVerb() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if d.Runs, err = state.Of(d.Runs); err != nil {
+				return err
+			}
 			return v.emit(d, func(w io.Writer) { printDetail(w, d) })
 		})
 	}})
+	stateFlags(cmd, &state)
+	return cmd
+}
+
+// stateFlags narrow the attempts that a verb shows.
+func stateFlags(cmd *cobra.Command, state *kanban.RunState) {
+	cmd.Flags().StringVar(&state.By, "state-type", "", "show only attempts by their status or their outcome")
+	cmd.Flags().StringVar(&state.Name, "state-name", "", "the status or outcome that they must have")
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if known := []string{"", "status", "outcome"}; !slices.Contains(known, state.By) || (state.By == "") != (state.Name == "") {
+			return usagef("--state-type is status or outcome, and --state-name the word that it must be; give both or none")
+		}
+		return nil
+	}
 }
 
 func printDetail(w io.Writer, d kanban.Detail) {
@@ -172,7 +221,8 @@ func pairs(object json.RawMessage) string {
 func epoch(seconds int64) string { return when(time.Unix(seconds, 0)) }
 
 func (v *boardVerbs) runsVerb() *cobra.Command {
-	return v.readVerb(&cobra.Command{Use: "runs CARD", Short: "Print a card's attempts", Args: between(0, 1), RunE: func(cmd *cobra.Command, args []string) error {
+	var state kanban.RunState
+	cmd := v.readVerb(&cobra.Command{Use: "runs [CARD]", Short: "Print a card's attempts", Args: between(0, 1), RunE: func(cmd *cobra.Command, args []string) error {
 		return v.onBoard(cmd.Context(), func(ctx context.Context, h house, b *kanban.Board) error {
 			id, err := h.card(args)
 			if err != nil {
@@ -182,14 +232,23 @@ func (v *boardVerbs) runsVerb() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			v.none(len(runs), "card %s has not been tried yet", id)
-			return v.emit(runs, func(w io.Writer) {
+			tried := len(runs)
+			if runs, err = state.Of(runs); err != nil {
+				return err
+			}
+			v.none(tried, "card %s has not been tried yet", id)
+			if tried > 0 {
+				v.none(len(runs), "none of the %d attempts at card %s has %s %s", tried, id, state.By, state.Name)
+			}
+			return v.emit(append([]kanban.Run{}, runs...), func(w io.Writer) {
 				for _, r := range runs {
 					printRun(w, r)
 				}
 			})
 		})
 	}})
+	stateFlags(cmd, &state)
+	return cmd
 }
 
 func (v *boardVerbs) eventsVerb() *cobra.Command {

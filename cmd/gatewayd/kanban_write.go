@@ -4,78 +4,22 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"gatewayd/internal/problem"
 	"gatewayd/kanban"
 	"gatewayd/kanban/worker"
 )
 
-// change makes a verb that changes one card, named first or the worker's own, and says what it did.
-func (v *boardVerbs) change(use, short string, args cobra.PositionalArgs, do func(ctx context.Context, h house, b *kanban.Board, card, rest string) (string, error)) *cobra.Command {
-	return &cobra.Command{Use: use, Short: short, Args: args, RunE: func(cmd *cobra.Command, args []string) error {
-		return v.onBoard(cmd.Context(), func(ctx context.Context, h house, b *kanban.Board) error {
-			card, err := h.card(args)
-			if err != nil {
-				return err
-			}
-			said, err := do(ctx, h, b, card, words(args, 1))
-			if err == nil {
-				fmt.Fprintln(v.std.out, said)
-			}
-			return err
-		})
-	}}
-}
-
-func (v *boardVerbs) createVerb() *cobra.Command {
-	var n kanban.NewTask
-	var blocked bool
-	var maxRuntime time.Duration
-	var maxRetries int64
-	cmd := v.readVerb(&cobra.Command{Use: "create TITLE", Short: "Create a card", Args: atLeast(1)})
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if n.Triage && blocked {
-			return usagef("--triage and --blocked do not go together; give one of the two")
-		}
-		if n.WorkspacePath != "" && n.WorkspaceKind == "" {
-			return usagef("--workspace-path needs --workspace dir or --workspace worktree")
-		}
-		return v.onBoard(cmd.Context(), func(ctx context.Context, h house, b *kanban.Board) error {
-			n.Title, n.CreatedBy, n.MaxRuntimeSeconds = words(args, 0), h.speaker(), int64(maxRuntime/time.Second)
-			if cmd.Flags().Changed("max-retries") {
-				n.MaxRetries = &maxRetries
-			}
-			if blocked {
-				n.InitialStatus = kanban.StatusBlocked
-			}
-			task, err := b.Create(ctx, n)
-			if err != nil {
-				return err
-			}
-			return v.emit(task, func(w io.Writer) {
-				printCard(w, task)
-				v.noteLane(h, task.Assignee)
-			})
-		})
+// writeVerbs are the verbs by which people and workers say how the work on a card goes.
+func (v *boardVerbs) writeVerbs() []*cobra.Command {
+	return []*cobra.Command{
+		v.createVerb(), v.linkVerb(), v.unlinkVerb(), v.commentVerb(), v.claimVerb(), v.heartbeatVerb(), v.completeVerb(), v.blockVerb(),
+		v.unblockVerb(), v.scheduleVerb(), v.timersVerb(), v.requestReviewVerb(), v.requestChangesVerb(), v.reopenReviewVerb(),
 	}
-	f := cmd.Flags()
-	f.StringVar(&n.Body, "body", "", "what is to be done")
-	f.StringVar(&n.Assignee, "assignee", "", "the lane that does it")
-	f.StringArrayVar(&n.Parents, "parent", nil, "a card that must be done first (repeatable)")
-	f.Int64Var(&n.Priority, "priority", 0, "higher goes first")
-	f.StringVar(&n.Tenant, "tenant", "", "namespace")
-	f.StringVar(&n.IdempotencyKey, "idempotency-key", "", "creating twice with one key makes one card")
-	f.StringVar(&n.WorkspaceKind, "workspace", "", "scratch (default), dir or worktree")
-	f.StringVar(&n.WorkspacePath, "workspace-path", "", "absolute directory for dir and worktree")
-	f.BoolVar(&n.Triage, "triage", false, "park it as a rough idea")
-	f.BoolVar(&blocked, "blocked", false, "create it blocked; unblock starts it")
-	f.DurationVar(&maxRuntime, "max-runtime", 0, "end an attempt after this long")
-	f.Int64Var(&maxRetries, "max-retries", 0, "failures in a row that block the card")
-	return cmd
 }
 
 // noteLane says beside the answer when nobody here will take a card. It is no error: another gatewayd may.
@@ -91,9 +35,18 @@ func (v *boardVerbs) noteLane(h house, assignee string) {
 }
 
 func (v *boardVerbs) linkVerb() *cobra.Command {
-	return v.change("link PARENT CHILD", "Make a card wait for another", exactly(2), func(ctx context.Context, _ house, b *kanban.Board, parent, child string) (string, error) {
-		return child + " waits for " + parent, b.Link(ctx, parent, child)
+	var run int64
+	cmd := v.change("link PARENT CHILD", "Make a card wait for another", exactly(2), func(ctx context.Context, h house, b *kanban.Board, parent, child string) (string, error) {
+		fence, err := h.fence(child, run)
+		if err != nil {
+			return "", err
+		}
+		if fence == nil {
+			return child + " waits for " + parent, b.Link(ctx, parent, child)
+		}
+		return child + " waits for " + parent, b.LinkAs(ctx, parent, child, *fence)
 	})
+	return fenced(cmd, &run)
 }
 
 func (v *boardVerbs) unlinkVerb() *cobra.Command {
@@ -102,63 +55,62 @@ func (v *boardVerbs) unlinkVerb() *cobra.Command {
 	})
 }
 
-func (v *boardVerbs) assignVerb() *cobra.Command {
-	return v.change("assign CARD LANE", "Give a card to a lane (none takes it away)", exactly(2), func(ctx context.Context, h house, b *kanban.Board, card, lane string) (string, error) {
-		if err := b.Assign(ctx, card, lane); err != nil {
-			return "", err
-		}
-		if lane == "" || lane == "none" {
-			return card + " has no lane now", nil
-		}
-		v.noteLane(h, lane)
-		return card + " is assigned to " + line(lane), nil
-	})
-}
-
 func (v *boardVerbs) commentVerb() *cobra.Command {
-	return v.change("comment CARD TEXT...", "Add a remark", atLeast(2), func(ctx context.Context, h house, b *kanban.Board, card, text string) (string, error) {
-		_, err := b.Comment(ctx, card, h.speaker(), text)
+	var author string
+	var most int
+	cmd := v.change("comment CARD TEXT...", "Add a remark (TEXT - reads stdin)", atLeast(2), func(ctx context.Context, h house, b *kanban.Board, card, said string) (_ string, err error) {
+		if said == "-" {
+			if said, err = readText(v.std.in, "the comment"); err != nil {
+				return "", err
+			}
+		}
+		if n := len([]rune(said)); most > 0 && n > most {
+			return "", usagef("the comment has %d characters, more than --max-len %d; nothing was written", n, most)
+		}
+		me := h.actor()
+		if me.Worker() && author != "" {
+			return "", &problem.Error{
+				Kind: problem.Denied, Thing: "--author " + author, What: "is for people", Fate: "nothing was written",
+				Remedy: "leave it out: a worker's remarks are signed with its card",
+			}
+		}
+		if author == "" {
+			author = me.Name
+		}
+		_, err = b.Comment(ctx, card, author, said)
 		return "commented on " + card, err
 	})
+	cmd.Flags().StringVar(&author, "author", "", "who says it (default: you)")
+	cmd.Flags().IntVar(&most, "max-len", 0, "refuse a remark with more characters")
+	return cmd
 }
 
 func (v *boardVerbs) claimVerb() *cobra.Command {
 	var ttl time.Duration
-	cmd := v.change("claim CARD", "Take a ready card by hand", exactly(1), func(ctx context.Context, _ house, b *kanban.Board, card, _ string) (string, error) {
+	var review bool
+	cmd := v.deed("claim CARD", "Take a ready card by hand", exactly(1), func(ctx context.Context, o order, card string) (outcome, error) {
 		if ttl < time.Second {
-			return "", usagef("--ttl must be 1s or more, not %v", ttl)
+			return outcome{}, usagef("--ttl must be 1s or more, not %v", ttl)
 		}
-		claim, err := b.Claim(ctx, card, kanban.Claimer{Lock: kanban.ClaimLock(), TTL: ttl})
-		if err != nil {
-			return "", err
-		}
-		return fmt.Sprintf("claimed %s as run %d until %s; complete or block it with --run %d", card, claim.Run.ID, epoch(claim.Run.ClaimExpires), claim.Run.ID), nil
+		claim, err := o.Claim(ctx, card, kanban.Claimer{Lock: kanban.ClaimLock(), TTL: ttl, Review: review})
+		said := fmt.Sprintf("claimed %s as run %d until %s; complete or block it with --run %d", card, claim.Run.ID, epoch(claim.Run.ClaimExpires), claim.Run.ID)
+		return outcome{says: said, beside: map[string]any{"run": claim.Run}}, err
 	})
-	cmd.Flags().DurationVar(&ttl, "ttl", 15*time.Minute, "how long the claim holds without a heartbeat")
+	span(cmd.Flags(), &ttl, "ttl", kanban.DefaultClaimTTL, "how long the claim holds without a heartbeat")
+	cmd.Flags().BoolVar(&review, "review", false, "take a card that waits for review")
 	return cmd
-}
-
-// fenced adds --run to a verb: the attempt that the caller acts for. Inside a worker it is the worker's own.
-func fenced(cmd *cobra.Command, run *int64) *cobra.Command {
-	cmd.Flags().Int64Var(run, "run", 0, "the attempt that this is said for (a worker's own by default)")
-	return cmd
-}
-
-func runOr(h house, card string, given int64) *kanban.RunID {
-	if given != 0 {
-		run := kanban.RunID(given)
-		return &run
-	}
-	return h.fence(card)
 }
 
 func (v *boardVerbs) heartbeatVerb() *cobra.Command {
 	var run int64
 	var note string
 	cmd := v.change("heartbeat [CARD]", "Say that the work goes on", between(0, 1), func(ctx context.Context, h house, b *kanban.Board, card, _ string) (string, error) {
-		fence := runOr(h, card, run)
-		if fence == nil {
-			return "", usagef("name the attempt with --run: only a worker has one of its own")
+		fence, err := h.fence(card, run)
+		if err == nil && fence == nil {
+			err = usagef("name the attempt with --run: only a worker has one of its own")
+		}
+		if err != nil {
+			return "", err
 		}
 		return "noted", b.Heartbeat(ctx, card, *fence, note, h.Kanban.ClaimTTL)
 	})
@@ -166,19 +118,41 @@ func (v *boardVerbs) heartbeatVerb() *cobra.Command {
 	return fenced(cmd, &run)
 }
 
+// object reads a flag that is a JSON object.
+func object(flag, value string) (fields map[string]any, err error) {
+	if value == "" {
+		return nil, nil
+	}
+	if err := json.Unmarshal([]byte(value), &fields); err != nil || fields == nil {
+		return nil, usagef(`--%s must be a JSON object such as {"files": 3}, not %.80q`, flag, value)
+	}
+	return fields, nil
+}
+
 func (v *boardVerbs) completeVerb() *cobra.Command {
 	var run int64
 	var done kanban.Completion
 	var metadata string
-	cmd := v.change("complete [CARD]", "Say that a card is done", between(0, 1), func(ctx context.Context, h house, b *kanban.Board, card, _ string) (string, error) {
-		done.Run = runOr(h, card, run)
-		if metadata != "" {
-			if err := json.Unmarshal([]byte(metadata), &done.Metadata); err != nil || done.Metadata == nil {
-				return "", usagef(`--metadata must be a JSON object such as {"files": 3}, not %.80q`, metadata)
+	cmd := v.each("complete [CARD]...", "Say that a card is done", func(ctx context.Context, o order, card string) (_ outcome, err error) {
+		if done.Metadata, err = object("metadata", metadata); err != nil {
+			return outcome{}, err
+		}
+		if done.Run, err = o.fence(card, run); err != nil {
+			return outcome{}, err
+		}
+		return outcome{says: card + " is done"}, o.Complete(ctx, card, done)
+	})
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		if len(distinct(args)) < 2 {
+			return nil
+		}
+		for _, name := range []string{"summary", "metadata", "created-card", "run"} {
+			if cmd.Flags().Changed(name) {
+				return usagef("--%s says something of one card; complete each card by itself, or give --result for all", name)
 			}
 		}
-		return card + " is done", b.Complete(ctx, card, done)
-	})
+		return nil
+	}
 	f := cmd.Flags()
 	f.StringVar(&done.Summary, "summary", "", "one line for people")
 	f.StringVar(&done.Result, "result", "", "the result itself")
@@ -191,25 +165,26 @@ func (v *boardVerbs) completeVerb() *cobra.Command {
 func (v *boardVerbs) blockVerb() *cobra.Command {
 	var run int64
 	var block kanban.Block
-	cmd := v.change("block CARD REASON...", "Stop a card until a person unblocks it", atLeast(2), func(ctx context.Context, h house, b *kanban.Board, card, reason string) (string, error) {
-		if strings.TrimSpace(reason) == "" {
-			return "", usagef("REASON is empty; say what the card waits for")
+	cmd := v.reasoned("block CARD REASON...", "Stop a card until a person unblocks it", atLeast(2), func(ctx context.Context, o order, card string) (_ outcome, err error) {
+		if strings.TrimSpace(o.rest) == "" {
+			return outcome{}, usagef("REASON is empty; say what the card waits for")
 		}
-		block.Run, block.Reason = runOr(h, card, run), reason
-		return card + " is blocked", b.Block(ctx, card, block)
+		block.Reason = o.rest
+		if block.Run, err = o.fence(card, run); err != nil {
+			return outcome{}, err
+		}
+		return outcome{says: card + " is blocked"}, o.Block(ctx, card, block)
 	})
 	cmd.Flags().StringVar(&block.Kind, "kind", "", "needs_input, capability, transient or dependency")
 	return fenced(cmd, &run)
 }
 
 func (v *boardVerbs) unblockVerb() *cobra.Command {
-	return v.change("unblock CARD [REASON...]", "Let a blocked card go on", atLeast(1), func(ctx context.Context, _ house, b *kanban.Board, card, reason string) (string, error) {
-		return card + " is unblocked", b.Unblock(ctx, card, reason)
+	var reason string
+	cmd := v.each("unblock CARD...", "Let blocked or scheduled cards go on", func(ctx context.Context, o order, card string) (outcome, error) {
+		return outcome{says: card + " is unblocked"}, o.Unblock(ctx, card, reason)
 	})
-}
-
-func (v *boardVerbs) archiveVerb() *cobra.Command {
-	return v.change("archive CARD", "Put a card away", exactly(1), func(ctx context.Context, _ house, b *kanban.Board, card, _ string) (string, error) {
-		return card + " is archived", b.Archive(ctx, card)
-	})
+	cmd.Args = atLeast(1)
+	cmd.Flags().StringVar(&reason, "reason", "", "why it may go on")
+	return cmd
 }

@@ -151,10 +151,11 @@ func (s *server) routes(r chi.Router) {
 	r.Get("/api/boards", s.handle(s.listBoards))
 	r.Post("/api/boards", s.handle(s.createBoard))
 	r.Get("/api/boards/{board}", s.handle(s.showBoard))
-	r.Get("/api/boards/{board}/tasks", s.handle(s.listTasks))
-	r.Post("/api/boards/{board}/tasks", s.handle(s.createTask))
-	r.Get("/api/boards/{board}/tasks/{task}", s.handle(s.showTask))
-	r.Get("/api/boards/{board}/tasks/{task}/why", s.handle(s.why))
+	s.taskRoutes(r)
+	s.verbRoutes(r)
+	s.linkRoutes(r)
+	s.runRoutes(r)
+	s.columnRoutes(r)
 	s.seeRoutes(r)
 }
 

@@ -75,6 +75,14 @@ func checkContentType(h http.Header) error {
 	return nil
 }
 
+// optionalBody reads the body of a request that may have none.
+func (s *server) optionalBody(r *http.Request) (object, error) {
+	if r.ContentLength == 0 {
+		return object{fields: map[string]json.RawMessage{}, asked: map[string]bool{}}, nil
+	}
+	return s.jsonBody(r)
+}
+
 // object is a JSON object whose fields are read one by one, so that a wrong type is told with the field's name. In OpenAI's part
 // unknown fields are nobody's business, because clients send many; our own routes refuse them by done.
 type object struct {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/go-chi/chi/v5"
@@ -8,15 +9,21 @@ import (
 	"gatewayd/kanban"
 )
 
+// taskRoutes are the cards of a board.
+func (s *server) taskRoutes(r chi.Router) {
+	r.Get("/api/boards/{board}/tasks", s.handle(s.listTasks))
+	r.Post("/api/boards/{board}/tasks", s.handle(s.createTask))
+	r.Get("/api/boards/{board}/tasks/{task}", s.handle(s.showTask))
+	r.Delete("/api/boards/{board}/tasks/{task}", s.handle(s.deleteTask))
+	r.Post("/api/boards/{board}/tasks/{task}/purge", s.handle(s.purgeTask))
+	r.Get("/api/boards/{board}/tasks/{task}/why", s.handle(s.why))
+}
+
 // listTasks answers GET /api/boards/{board}/tasks.
 func (s *server) listTasks(r *http.Request) (answer, error) {
-	q := newQuery(r)
-	filter := kanban.Filter{
-		Status: kanban.Status(q.text("status")), Assignee: q.text("assignee"), Tenant: q.text("tenant"), Session: q.text("session"),
-		Archived: q.flag("include_archived"), Sort: q.text("sort"), Limit: int(q.number("limit", 1, 1_000_000)),
-	}
-	if q.err != nil {
-		return answer{}, q.err
+	filter, err := filterOf(newQuery(r))
+	if err != nil {
+		return answer{}, err
 	}
 	return s.onBoard(r, func(slug kanban.Slug, board *kanban.Board) (answer, error) {
 		cards, err := board.List(r.Context(), filter)
@@ -59,8 +66,8 @@ func (s *server) createTask(r *http.Request) (answer, error) {
 
 // parseCard reads a new card. It is pure.
 func parseCard(o object) (kanban.NewTask, error) {
-	card := kanban.NewTask{CreatedBy: "api"}
-	err := o.read(
+	card := kanban.NewTask{CreatedBy: speaker}
+	err := o.read(into("created_by", &card.CreatedBy), into("creator_task_id", &card.CreatorTask),
 		into("title", &card.Title), into("body", &card.Body), into("assignee", &card.Assignee), into("parents", &card.Parents),
 		into("tenant", &card.Tenant), into("priority", &card.Priority), into("workspace_kind", &card.WorkspaceKind),
 		into("workspace_path", &card.WorkspacePath), into("branch_name", &card.BranchName), into("project_id", &card.ProjectID),
@@ -74,19 +81,62 @@ func parseCard(o object) (kanban.NewTask, error) {
 		return card, err
 	}
 	if card.Title == "" {
-		return card, errField("title", "is missing")
+		return card, errField(o.name("title"), "is missing")
 	}
 	return card, nil
 }
 
-// showTask answers GET /api/boards/{board}/tasks/{task}: the card with its links, comments, events and runs.
+// showTask answers GET /api/boards/{board}/tasks/{task}: the card with its links, comments, files, events and runs.
+// run_state_type (status or outcome) with run_state_name shows only the runs of that state.
 func (s *server) showTask(r *http.Request) (answer, error) {
+	q := newQuery(r)
+	state := kanban.RunState{By: q.text("run_state_type"), Name: q.text("run_state_name")}
 	return s.onBoard(r, func(_ kanban.Slug, board *kanban.Board) (answer, error) {
-		detail, err := board.Show(r.Context(), chi.URLParam(r, "task"))
+		d, err := board.Show(r.Context(), chi.URLParam(r, "task"))
 		if err != nil {
 			return answer{}, err
 		}
-		return ok(detail)
+		if d.Runs, err = state.Of(d.Runs); err != nil {
+			return answer{}, err
+		}
+		body := map[string]any{
+			"task": d.Task, "parents": listOf(d.Parents), "children": listOf(d.Children),
+			"links":    map[string]any{"parents": listOf(d.Parents), "children": listOf(d.Children)},
+			"comments": listOf(d.Comments), "events": listOf(d.Events), "runs": listOf(d.Runs), "attachments": listOf(d.Attachments),
+			"latest_summary": nil,
+		}
+		if d.LatestSummary != "" {
+			body["latest_summary"] = d.LatestSummary
+		}
+		return ok(body)
+	})
+}
+
+// deleteTask answers DELETE /api/boards/{board}/tasks/{task}: the card is removed for good, with all that hangs on it.
+func (s *server) deleteTask(r *http.Request) (answer, error) {
+	return s.removeTask(r, (*kanban.Board).Delete)
+}
+
+// purgeTask answers POST …/tasks/{task}/purge: deleteTask for an archived card only.
+func (s *server) purgeTask(r *http.Request) (answer, error) {
+	o, err := s.optionalBody(r)
+	if err == nil {
+		err = o.done()
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	return s.removeTask(r, (*kanban.Board).Purge)
+}
+
+func (s *server) removeTask(r *http.Request, remove func(*kanban.Board, context.Context, string) ([]string, error)) (answer, error) {
+	return s.onBoard(r, func(slug kanban.Slug, board *kanban.Board) (answer, error) {
+		id := chi.URLParam(r, "task")
+		if _, err := remove(board, r.Context(), id); err != nil {
+			return answer{}, err
+		}
+		s.wake(slug)
+		return ok(map[string]any{"ok": true, "deleted": id})
 	})
 }
 
