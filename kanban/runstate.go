@@ -41,12 +41,12 @@ func (b *Board) Run(ctx context.Context, id RunID) (Run, error) {
 		return err
 	})
 	if err == nil && len(found) == 0 {
-		return Run{}, missingRun(id)
+		return Run{}, noRun(id)
 	}
 	return append(found, Run{})[0], err
 }
 
-func missingRun(id RunID) error {
+func noRun(id RunID) error {
 	return &problem.Error{
 		Kind: problem.NotFound, Thing: "run " + strconv.FormatInt(int64(id), 10), What: "is not on this board", Fate: unchanged,
 		Remedy: "list a card's runs with `gatewayd kanban runs CARD`", Err: mark{ErrNotFound},
