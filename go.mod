@@ -3,6 +3,7 @@ module gatewayd
 go 1.26.0
 
 require (
+	github.com/adhocore/gronx v1.20.4
 	github.com/coreos/go-systemd/v22 v22.7.0
 	github.com/go-chi/chi/v5 v5.5.0
 	github.com/goccy/go-yaml v1.19.2

@@ -22,6 +22,14 @@ func parseAssignee(s string) (string, error) {
 	return name, nil
 }
 
+// parseHeir is parseAssignee where a card is taken from somebody: "none" and "-" say that nobody gets it.
+func parseHeir(s string) (string, error) {
+	if word := strings.ToLower(strings.TrimSpace(s)); word == "none" || word == "-" {
+		return "", nil
+	}
+	return parseAssignee(s)
+}
+
 const (
 	assignTask = `UPDATE tasks SET assignee = ?, consecutive_failures = 0, last_failure_error = NULL WHERE id = ?`
 )
@@ -34,10 +42,7 @@ func (b *Board) Assign(ctx context.Context, task, assignee string) error {
 
 // AssignFrom is Assign with a source for the event, such as "kanban.default_assignee".
 func (b *Board) AssignFrom(ctx context.Context, task, assignee, source string) error {
-	if s := strings.ToLower(strings.TrimSpace(assignee)); s == "none" || s == "-" {
-		assignee = ""
-	}
-	name, err := parseAssignee(assignee)
+	name, err := parseHeir(assignee)
 	if err != nil {
 		return err
 	}
@@ -46,19 +51,25 @@ func (b *Board) AssignFrom(ctx context.Context, task, assignee, source string) e
 		if err != nil {
 			return err
 		}
-		if card.Status == StatusRunning && card.ClaimLock != "" {
-			return conflict(task, ErrLiveClaim, "is running for %s", quote(card.Assignee))
-		}
-		if card.Assignee == name {
-			return nil
-		}
-		if err := t.must("assign card", assignTask, opt(name), task); err != nil {
-			return err
-		}
-		p := payload{{"assignee", opt(name)}, {"from", opt(card.Assignee)}}
-		if source != "" {
-			p = append(p, field{"source", source})
-		}
-		return t.event(task, 0, "assigned", p)
+		return t.assign(card, name, source)
 	})
+}
+
+func (t *txn) assign(card Task, name, source string) error {
+	if card.Status == StatusRunning && card.ClaimLock != "" {
+		return conflict(card.ID, ErrLiveClaim, "is running for %s", quote(card.Assignee))
+	}
+	return t.hand(card, name, source)
+}
+
+// hand gives a card that nobody runs to another, and says so where it is another.
+func (t *txn) hand(card Task, name, source string) error {
+	if card.Assignee == name {
+		return nil
+	}
+	if err := t.must("assign card", assignTask, opt(name), card.ID); err != nil {
+		return err
+	}
+	p := payload{{"assignee", opt(name)}, {"from", opt(card.Assignee)}}
+	return t.event(card.ID, 0, "assigned", p.say("source", source))
 }

@@ -125,7 +125,11 @@ func (t *txn) stopFor(card Task, to Status, block Block, recurrences int64) (Run
 	if err := t.must("park card", parkTask, string(to), opt(block.Kind), recurrences, card.ID); err != nil {
 		return 0, err
 	}
-	return t.closeWith(card, string(StatusBlocked), OutcomeBlocked, block.Reason, "")
+	run, err := t.closeWith(card, string(StatusBlocked), OutcomeBlocked, block.Reason, "")
+	if err == nil && block.Run == nil {
+		err = t.endWorker(card, Stop{Reason: block.Reason})
+	}
+	return run, err
 }
 
 // withSource keeps in the history that the card is to go on in review.
@@ -148,8 +152,6 @@ func (p payload) keep(from payload, key string) payload {
 	return p
 }
 
-const unblockTask = `UPDATE tasks SET status = ?, consecutive_failures = 0, last_failure_error = NULL WHERE id = ?`
-
 // Unblock lets a blocked or scheduled card go on: to todo while a parent is open, else to ready or review. It is a fresh
 // start for the breaker, but not for the count of same-kind blocks.
 func (b *Board) Unblock(ctx context.Context, task, reason string) error {
@@ -158,26 +160,31 @@ func (b *Board) Unblock(ctx context.Context, task, reason string) error {
 		if err != nil {
 			return err
 		}
-		if card.Status != StatusBlocked && card.Status != StatusScheduled {
-			return conflict(task, ErrConflict, "is %s, not blocked", card.Status)
-		}
-		resume, err := t.resumeStatus(task)
-		if err != nil {
-			return err
-		}
-		open, err := openParents(t.Conn, task)
-		if err != nil {
-			return err
-		}
-		to := resume
-		if len(open) > 0 {
-			to = StatusTodo
-		}
-		if err := t.must("unblock card", unblockTask, string(to), task); err != nil {
-			return err
-		}
-		return t.event(task, 0, EventUnblocked, unblockedPayload(to, resume, reason))
+		_, err = t.unblock(card, reason)
+		return err
 	})
+}
+
+func (t *txn) unblock(card Task, reason string) (Status, error) {
+	if card.Status != StatusBlocked && card.Status != StatusScheduled {
+		return "", conflict(card.ID, ErrConflict, "is %s, not blocked", card.Status)
+	}
+	resume, err := t.resumeStatus(card.ID)
+	if err != nil {
+		return "", err
+	}
+	open, err := openParents(t.Conn, card.ID)
+	if err != nil {
+		return "", err
+	}
+	to := resume
+	if len(open) > 0 {
+		to = StatusTodo
+	}
+	if err := t.place(card, to, freshStart); err != nil {
+		return "", err
+	}
+	return to, t.event(card.ID, 0, EventUnblocked, unblockedPayload(to, resume, reason))
 }
 
 func unblockedPayload(to, resume Status, reason string) payload {
@@ -188,37 +195,5 @@ func unblockedPayload(to, resume Status, reason string) payload {
 	if to == StatusTodo && resume == StatusReview {
 		p = append(p, field{"resume_status", resume})
 	}
-	if reason = clean(strings.TrimSpace(reason)); reason != "" {
-		p = append(p, field{"reason", reason})
-	}
-	return p
-}
-
-const archiveTask = `UPDATE tasks SET status = 'archived', claim_lock = NULL, claim_expires = NULL, worker_pid = NULL, worker_started_at = NULL,
-    current_run_id = NULL WHERE id = ?`
-
-// Archive hides a card in any status; it counts as done for its children. A run that is open is closed as reclaimed, and
-// its worker, whose run is then superseded, is ended by the dispatcher.
-func (b *Board) Archive(ctx context.Context, task string) error {
-	return b.write(ctx, "archive card", func(t *txn) error {
-		card, err := loadTask(t.Conn, task)
-		if err != nil {
-			return err
-		}
-		if card.Status == StatusArchived {
-			return conflict(task, ErrConflict, "is archived already")
-		}
-		if err := t.must("archive card", archiveTask, task); err != nil {
-			return err
-		}
-		if card.CurrentRunID != 0 {
-			if _, err := t.run("close run", closeRun, OutcomeReclaimed, OutcomeReclaimed, t.now, nil, nil, "the card was archived", int64(card.CurrentRunID)); err != nil {
-				return err
-			}
-		}
-		if err := t.event(task, card.CurrentRunID, "archived", nil); err != nil {
-			return err
-		}
-		return t.promoteChildren(task)
-	})
+	return p.say("reason", reason)
 }

@@ -168,6 +168,11 @@ func (t *txn) finish(card Task, done Completion, metadata string, shown staged, 
 	if err != nil {
 		return err
 	}
+	if done.Run == nil {
+		if err := t.endWorker(card, Stop{Reason: "the card was completed"}); err != nil {
+			return err
+		}
+	}
 	p := payload{{"result_len", utf8.RuneCountInString(done.Result)}, {"summary", opt(firstLine(done.words(), 400))}}
 	if len(verified) > 0 {
 		p = append(p, field{"verified_cards", verified})
@@ -202,6 +207,9 @@ func (t *txn) closeWith(card Task, status, outcome, summary, metadata string) (R
 			return 0, err
 		}
 		if n == 1 {
+			if err := t.withdrawStop(run); err != nil {
+				return 0, err
+			}
 			_, err = t.run("close other runs", closeOtherRuns, t.now, card.ID)
 			return run, err
 		}

@@ -37,6 +37,8 @@ type NewTask struct {
 	CreatedBy          string
 	CreatorTask        string // the card whose worker creates this one: its session and subscriptions are inherited
 	SessionID          string
+
+	by, partOfTask string // who decomposed which card into this one and others
 }
 
 const (
@@ -182,7 +184,7 @@ func (t *txn) createdEvents(id string, status Status, in NewTask, open []string)
 		{"goal_mode", goal},
 		{"model_override", opt(in.ModelOverride)},
 		{"provider_override", opt(in.ProviderOverride)},
-	})
+	}.say("by", in.by).say("from_decompose_of", in.partOfTask))
 	switch {
 	case err != nil:
 		return err
@@ -233,16 +235,33 @@ func (in *NewTask) checkAssignee() (err error) {
 }
 
 func (in *NewTask) checkSkills() error {
+	skills, err := parseSkills(in.Skills)
+	in.Skills = skills
+	return err
+}
+
+// toolsets are what Hermes calls groups of tools. Given as a skill one is never found, and the worker starts without it.
+func toolsets() []string {
+	return []string{
+		"browser", "clarify", "code_execution", "cronjob", "delegation", "file", "homeassistant", "image_gen", "kanban", "memory", "messaging", "moa",
+		"search", "session_search", "skills", "terminal", "todo", "tts", "vision", "web",
+	}
+}
+
+// parseSkills is the one rule for lists of skills: each once, in the order given.
+func parseSkills(list []string) ([]string, error) {
 	var skills []string
-	for _, s := range in.Skills {
+	for _, s := range list {
 		s = clean(strings.TrimSpace(s))
-		if strings.Contains(s, ",") {
-			return invalid("skill "+quote(s), "has a comma in its name", "give each skill by itself")
+		switch {
+		case strings.Contains(s, ","):
+			return nil, invalid("skill "+quote(s), "has a comma in its name", "give each skill by itself")
+		case slices.Contains(toolsets(), strings.ToLower(s)):
+			return nil, invalid("skill "+quote(s), "is the name of a toolset", "name a skill; toolsets are set for the lane")
 		}
 		skills = append(skills, s)
 	}
-	in.Skills = unique(skills)
-	return nil
+	return unique(skills), nil
 }
 
 func (in *NewTask) checkWorkspace() error {
@@ -285,12 +304,16 @@ func (in *NewTask) checkLimits() error {
 }
 
 func (in *NewTask) checkModel() error {
+	return checkModel(in.ModelOverride, in.ProviderOverride, in.ReasoningEffort)
+}
+
+func checkModel(model, provider, reasoning string) error {
 	efforts := []string{"", "minimal", "low", "medium", "high", "xhigh", "max", "ultra", "none"}
 	switch {
-	case in.ProviderOverride != "" && in.ModelOverride == "":
-		return invalid("provider "+quote(in.ProviderOverride), "is given without a model", "name the model too")
-	case !slices.Contains(efforts, in.ReasoningEffort):
-		return invalid("reasoning effort "+quote(in.ReasoningEffort), "is not known", "use one of"+strings.Join(efforts, " "))
+	case provider != "" && model == "":
+		return invalid("provider "+quote(provider), "is given without a model", "name the model too")
+	case !slices.Contains(efforts, reasoning):
+		return invalid("reasoning effort "+quote(reasoning), "is not known", "use one of"+strings.Join(efforts, " "))
 	}
 	return nil
 }

@@ -12,21 +12,29 @@ type Survey struct {
 	Running    []Running
 	Ready      []Candidate // as Ready gives them
 	Promotable bool        // Promote would find something
+	Stops      []Stop      // whom somebody wants ended, running or outliving their run
+	Wake       int64       // when the earliest scheduled card is due, epoch seconds; 0 = never
 }
 
 // selectOccupied says which of the lists below can hold anything, from the status index alone. Most boards are finished
 // work, and for them it is the only statement.
 const selectOccupied = `SELECT EXISTS (SELECT 1 FROM tasks WHERE status = 'running'),
-    EXISTS (SELECT 1 FROM tasks WHERE status = 'ready') OR EXISTS (SELECT 1 FROM tasks WHERE status = 'review'), EXISTS (SELECT 1 FROM tasks WHERE status = 'todo')`
+    EXISTS (SELECT 1 FROM tasks WHERE status = 'ready') OR EXISTS (SELECT 1 FROM tasks WHERE status = 'review'), EXISTS (SELECT 1 FROM tasks WHERE status = 'todo'),
+    EXISTS (SELECT 1 FROM gw_stops), (SELECT MIN(due_at) FROM gw_schedules WHERE due_at > 0)`
 
 // Survey reads it.
 func (b *Board) Survey(ctx context.Context) (Survey, error) {
 	var s Survey
 	err := b.peek(ctx, func(c *sqlite.Conn) (err error) {
 		s = Survey{}
-		var running, ready, todo bool
-		if _, err = c.Row(selectOccupied, nil, &running, &ready, &todo); err != nil {
+		var running, ready, todo, stops bool
+		if _, err = c.Row(selectOccupied, nil, &running, &ready, &todo, &stops, &s.Wake); err != nil {
 			return err
+		}
+		if stops {
+			if s.Stops, err = collect(c, scanStopRow, selectStops); err != nil {
+				return err
+			}
 		}
 		if running {
 			if s.Running, err = collect(c, scanRunning, selectRunning); err != nil {

@@ -3,6 +3,7 @@ package kanban
 import (
 	"errors"
 	"fmt"
+	"strconv"
 
 	"gatewayd/internal/problem"
 )
@@ -32,6 +33,8 @@ func (m mark) Unwrap() error { return m.sentinel }
 const unchanged = "nothing was changed"
 
 func cardThing(id string) string { return "card " + quote(id) }
+
+func runThing(run RunID) string { return "run " + strconv.FormatInt(int64(run), 10) }
 
 func missingCard(id string) error {
 	return &problem.Error{

@@ -87,12 +87,23 @@ func workerLives(card Task, now time.Time) bool {
 	case !HostLocal(card.ClaimLock):
 		return card.ClaimExpires > now.Unix()
 	}
-	st, err := procfs.ReadStat(card.WorkerPID)
+	return processLives(card.WorkerPID, card.WorkerStarted)
+}
+
+// livesHere reports whether the card's worker is a living process of this machine.
+func livesHere(card Task) bool {
+	return card.WorkerPID != 0 && HostLocal(card.ClaimLock) && processLives(card.WorkerPID, card.WorkerStarted)
+}
+
+// processLives reports whether the process that a row calls by this pid and fingerprint runs. Old rows hold a bare start
+// time or nothing; then as much is compared as there is.
+func processLives(pid int, fingerprint string) bool {
+	st, err := procfs.ReadStat(pid)
 	if err != nil || st.State == 'Z' || st.State == 'X' {
 		return false
 	}
-	if start, err := strconv.ParseUint(card.WorkerStarted, 10, 64); err == nil {
+	if start, err := strconv.ParseUint(fingerprint, 10, 64); err == nil {
 		return start == st.Start
 	}
-	return !strings.Contains(card.WorkerStarted, "|") || procfs.Fingerprint(card.WorkerPID) == card.WorkerStarted
+	return !strings.Contains(fingerprint, "|") || procfs.Fingerprint(pid) == fingerprint
 }

@@ -105,20 +105,24 @@ func (t *txn) copySubs(from, to string) error {
 // Unlink takes a link away and lets the child go on if nothing else holds it. A link that is not there is a NotFound problem.
 func (b *Board) Unlink(ctx context.Context, parent, child string) error {
 	return b.write(ctx, "unlink cards", func(t *txn) error {
-		n, err := t.run("unlink cards", deleteLink, parent, child)
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			return &problem.Error{
-				Kind: problem.NotFound, Thing: cardThing(child), What: "does not wait for " + quote(parent), Fate: unchanged, Err: mark{ErrNotFound},
-			}
-		}
-		if err := t.event(child, 0, "unlinked", payload{{"parent", parent}, {"child", child}}); err != nil {
+		if err := t.unlink(parent, child); err != nil {
 			return err
 		}
 		return t.promoteIfFree(child)
 	})
+}
+
+func (t *txn) unlink(parent, child string) error {
+	n, err := t.run("unlink cards", deleteLink, parent, child)
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return &problem.Error{
+			Kind: problem.NotFound, Thing: cardThing(child), What: "does not wait for " + quote(parent), Fate: unchanged, Err: mark{ErrNotFound},
+		}
+	}
+	return t.event(child, 0, "unlinked", payload{{"parent", parent}, {"child", child}})
 }
 
 func (t *txn) promoteIfFree(id string) error {

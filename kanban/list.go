@@ -47,7 +47,7 @@ func (f Filter) sql() (string, []any, error) {
 		return "", nil, invalid("order "+quote(f.Sort), "is not known", "use one of "+strings.Join(Sorts(), ", "))
 	}
 	if f.Status != "" && !slices.Contains(Statuses(), f.Status) {
-		return "", nil, invalid("status "+quote(string(f.Status)), "is not known", "use one of "+joinStatuses())
+		return "", nil, invalid("status "+quote(string(f.Status)), "is not known", "use one of "+joinStatuses(Statuses()))
 	}
 	where, args := []string{"1"}, []any{}
 	for _, by := range [][2]string{
@@ -72,9 +72,9 @@ func (f Filter) sql() (string, []any, error) {
 	return sql, args, nil
 }
 
-func joinStatuses() string {
+func joinStatuses(list []Status) string {
 	var names []string
-	for _, s := range Statuses() {
+	for _, s := range list {
 		names = append(names, string(s))
 	}
 	return strings.Join(names, ", ")

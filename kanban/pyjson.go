@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -37,6 +38,14 @@ func (p payload) encode() (string, error) {
 		}
 	}
 	return string(append(b, '}')), nil
+}
+
+// say adds what a person wrote, if it is anything.
+func (p payload) say(key, words string) payload {
+	if words = clean(strings.TrimSpace(words)); words != "" {
+		p = append(p, field{key, words})
+	}
+	return p
 }
 
 // encodeMap is encode for a map: keys in order, so that equal maps are equal texts.

@@ -46,7 +46,9 @@ FROM task_runs r WHERE r.task_id = ? AND r.ended_at IS NOT NULL ORDER BY r.id DE
 )
 
 // EndRun closes a run and decides where its card goes: back to where it was claimed from, or to blocked when the breaker
-// trips. It is a compare and swap on the run; ErrStaleRun says that the card has moved on and nothing was done.
+// trips. It is a compare and swap on the run; ErrStaleRun says that the card has moved on and nothing was done. Where
+// somebody asked for the run to be stopped, the end is what they asked for, however the worker came to it: nothing counts
+// against the card, and it goes where they wanted it.
 func (b *Board) EndRun(ctx context.Context, end End) (Ended, error) {
 	var ended Ended
 	err := b.write(ctx, "end run", func(t *txn) (err error) {
@@ -66,6 +68,14 @@ func (t *txn) endRun(end End) (Ended, error) {
 	}
 	if card.Status != StatusRunning || card.CurrentRunID != end.Run || end.Run == 0 {
 		return Ended{}, staleRun(end.Task, end.Run, card)
+	}
+	stop, wanted, err := t.stopOf(end.Run)
+	if err != nil {
+		return Ended{}, err
+	}
+	if wanted || end.Manual != nil {
+		to, err := t.fulfil(card, stop, end.Manual)
+		return Ended{Status: to}, err
 	}
 	if end.EventKind == "" {
 		end.EventKind = end.Outcome
@@ -179,8 +189,11 @@ func (t *txn) release(card Task, end End, v verdict) error {
 	return t.afterRun(card.ID, end.Run)
 }
 
-// afterRun closes what damage left open beside the run, and settles its keeper.
+// afterRun closes what damage left open beside the run, and settles its keeper and the request to stop it.
 func (t *txn) afterRun(task string, run RunID) error {
+	if err := t.withdrawStop(run); err != nil {
+		return err
+	}
 	if _, err := t.run("close other runs", closeOtherRuns, t.now, task); err != nil {
 		return err
 	}

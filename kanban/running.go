@@ -26,8 +26,9 @@ func (r Running) Started() int64 {
 
 const selectRunning = `SELECT ` + taskColumns + `, ` + runColumns + `, g.keeper_id,
     (SELECT json_extract(CASE WHEN json_valid(e.payload) THEN e.payload END, '$.source_status') FROM task_events e
-     WHERE e.run_id = t.current_run_id AND e.kind = 'claimed' ORDER BY e.id LIMIT 1)
+     WHERE e.run_id = t.current_run_id AND e.kind = 'claimed' ORDER BY e.id LIMIT 1), ` + stopColumns + `
 FROM tasks t LEFT JOIN task_runs r ON r.id = t.current_run_id LEFT JOIN gw_runs g ON g.run_id = t.current_run_id
+    LEFT JOIN gw_stops s ON s.run_id = t.current_run_id
 WHERE t.status = 'running' ORDER BY t.id`
 
 const runWidth = 17
@@ -49,6 +50,9 @@ func scanRunning(row *sqlite.Row) Running {
 	}
 	if row.Text(taskWidth+runWidth+1) == string(StatusReview) {
 		r.Source = StatusReview
+	}
+	if at := taskWidth + runWidth + 2; !row.Null(at) {
+		r.Stop = new(scanStop(row, at))
 	}
 	return r
 }
@@ -101,9 +105,11 @@ func (c *Candidate) readPast(conn *sqlite.Conn) (err error) {
 const selectDue = `SELECT MIN(due) FROM (
     SELECT t.claim_expires AS due FROM tasks t WHERE t.status = 'running' AND t.claim_expires IS NOT NULL
     UNION ALL SELECT r.started_at + r.max_runtime_seconds FROM tasks t JOIN task_runs r ON r.id = t.current_run_id
-        WHERE t.status = 'running' AND r.max_runtime_seconds > 0)`
+        WHERE t.status = 'running' AND r.max_runtime_seconds > 0
+    UNION ALL SELECT g.due_at FROM gw_schedules g JOIN tasks t ON t.id = g.task_id WHERE t.status = 'scheduled' AND g.due_at > 0)`
 
-// Due is the earliest moment at which time alone changes something here: a claim expires or an attempt has run too long.
+// Due is the earliest moment at which time alone changes something here: a claim expires, an attempt has run too long, or
+// a scheduled card wakes.
 // The zero time means never.
 func (b *Board) Due(ctx context.Context) (time.Time, error) {
 	var due int64

@@ -151,6 +151,7 @@ var (
 		{name: "last_fired_at", decl: "INTEGER"},
 		{name: "last_copy", decl: "TEXT"},
 		{name: "missed", decl: "INTEGER NOT NULL DEFAULT 0"},
+		{name: "event_id", decl: "INTEGER NOT NULL DEFAULT 0"}, // the event by which the card was scheduled
 	}}
 	// gwStopsTable is ours: requests to end the worker of a run, until it has ended.
 	gwStopsTable = table{name: "gw_stops", columns: []column{

@@ -185,8 +185,39 @@ func scanKeeper(row *sqlite.Row) Keeper {
 
 // Settle notes that a run's keeper is gone and its record was taken account of. EndRun does it for the run it ends.
 func (b *Board) Settle(ctx context.Context, run RunID) error {
+	return b.Stopped(ctx, run, nil)
+}
+
+// Stopped is Settle for a worker that outlived its run and was ended: where that was asked for, the card's history says
+// so, with how it ended.
+func (b *Board) Stopped(ctx context.Context, run RunID, how map[string]any) error {
 	return b.write(ctx, "settle run", func(t *txn) error {
-		_, err := t.run("settle run", settleRun, t.now, int64(run))
-		return err
+		if _, err := t.run("settle run", settleRun, t.now, int64(run)); err != nil {
+			return err
+		}
+		stop, wanted, err := t.stopOf(run)
+		if err != nil || !wanted {
+			return err
+		}
+		return t.stopped(stop, how)
 	})
+}
+
+func (t *txn) stopped(stop Stop, how map[string]any) error {
+	card, err := loadTask(t.Conn, stop.Task)
+	if err == nil && card.CurrentRunID == stop.Run {
+		return nil // the card is still the run's: EndRun closes both
+	}
+	if err := t.withdrawStop(stop.Run); err != nil {
+		return err
+	}
+	if err != nil {
+		return ignoreMissing(err)
+	}
+	kind := "terminal_worker_reaped"
+	if card.Status == StatusArchived {
+		kind = "archive_worker_termination"
+	}
+	p := payload{{"pid", opt(int64(stop.Worker))}}.say("reason", stop.Reason).say("actor", stop.Actor)
+	return t.event(stop.Task, stop.Run, kind, p.with(how))
 }

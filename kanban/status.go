@@ -37,6 +37,9 @@ const (
 	OutcomeGaveUp      = "gave_up"
 	OutcomeReclaimed   = "reclaimed"
 	OutcomeRateLimited = "rate_limited"
+	OutcomeScheduled   = "scheduled"
+	OutcomeReview      = "review_requested"
+	OutcomeChanges     = "changes_requested"
 )
 
 // Why a card is blocked.
