@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"gatewayd/internal/mutation"
 	"gatewayd/internal/problem"
 )
 
@@ -47,7 +48,8 @@ WHERE t.id = ? AND t.status = ? AND t.claim_lock IS NULL AND t.current_run_id IS
 var updateClaimedTask = claimTask + strings.ReplaceAll(taskColumns, "t.", "")
 
 // Claim takes a card: compare and swap, run and event in one transaction. Of any number of claimers one wins. The others get
-// a Conflict problem around ErrTaken, ErrNotReady or ErrParentsOpen; the last one puts the card back to todo.
+// a Conflict problem around ErrTaken, ErrNotReady or ErrParentsOpen; the last one puts the card back to todo. A card whose
+// last worker still lives on this machine is taken, too.
 func (b *Board) Claim(ctx context.Context, task string, by Claimer) (Claim, error) {
 	if by.Lock == "" {
 		by.Lock = ClaimLock()
@@ -84,6 +86,9 @@ func (t *txn) claim(task string, by Claimer) (Claim, error) {
 		return Claim{}, err
 	}
 	run := RunID(res.LastID)
+	if err := t.alone(task); err != nil {
+		return Claim{}, err
+	}
 	tasks, err := collect(t.Conn, scanTask, updateClaimedTask, by.Lock, expires, t.now, res.LastID, task)
 	if err != nil {
 		return Claim{}, err
@@ -100,6 +105,21 @@ func (t *txn) claim(task string, by Claimer) (Claim, error) {
 		ID: run, TaskID: task, Profile: card.Assignee, StepKey: card.CurrentStepKey, Status: string(StatusRunning), ClaimLock: by.Lock,
 		ClaimExpires: expires, MaxRuntimeSeconds: card.MaxRuntimeSeconds, StartedAt: t.now,
 	}}, t.event(task, run, EventClaimed, p)
+}
+
+const selectEarlierWorkers = `SELECT g.pid, g.fingerprint FROM gw_runs g WHERE g.task_id = ? AND g.settled_at IS NULL AND g.pid > 0`
+
+// alone refuses a card whose last worker has not ended yet, whatever became of its run: two would work in one place.
+func (t *txn) alone(task string) error {
+	for row, err := range t.Query(selectEarlierWorkers, task) {
+		if err != nil {
+			return err
+		}
+		if pid := int(row.Int(0)); processLives(pid, row.Text(1)) && !mutation.On("claim-beside-a-living-worker") {
+			return conflict(task, ErrTaken, "has a worker of an earlier run that has not ended yet (pid %d)", pid)
+		}
+	}
+	return nil
 }
 
 // unclaimable finds out why a claim did not take. It repairs the one cause that is damage (a closed claim whose run was

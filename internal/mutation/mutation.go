@@ -60,5 +60,9 @@ var List = []Mutation{
 	{"outbox-left-to-the-sweep", "kanban", "TestAnEventAndItsNotificationsAreOneTransaction"},
 	{"netguard-lets-all-through", "internal/netguard", "TestThisMachineIsReachedOnlyWhereThatIsAllowed"},
 	{"worker-without-record-is-gone", "kanban/dispatch", "TestADaemonKilledBeforeAnyStatementLeavesOneWorkerAtMost/records_lost"},
+	{"stop-releases-beside-the-worker", "kanban", "TestACardIsNotReleasedBesideItsLivingWorker"},
+	{"claim-beside-a-living-worker", "kanban", "TestACardIsNotClaimedWhileItsLastWorkerLives"},
+	{"recurrence-stays-due", "kanban", "TestARecurrenceMakesOneCopyForAllTimesThatCame"},
+	{"descendants-stay-valid", "kanban", "TestReopeningACardPutsBackWhatWasBuiltOnIt"},
 	{"stray-close-cancels-locks", "e2e", "TestChamberLocksHoldBetweenProcesses"},
 }
