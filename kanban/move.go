@@ -98,7 +98,7 @@ func (t *txn) moveBy(card Task, to Status, m Movement, r *Released) (err error) 
 		_, err = t.schedule(card, Schedule{Reason: m.words("scheduled by hand")}, rule{})
 		return err
 	case to == StatusReview:
-		return t.requestReview(card, Review{Summary: m.Reason}, "")
+		return t.requestReview(card, Review{Summary: m.Reason}, "", staged{})
 	case to == StatusReady && card.Status == StatusTodo:
 		return t.promoteByHand(card, m.Reason, m.Actor, false)
 	case to == StatusReady && (card.Status == StatusBlocked || card.Status == StatusScheduled):
@@ -117,7 +117,7 @@ func (m Movement) words(otherwise string) string {
 }
 
 func (t *txn) completeByHand(card Task, m Movement) error {
-	refused, err := t.complete(card.ID, Completion{Force: true, Summary: m.words("moved to done by hand")}, "")
+	refused, err := t.complete(card.ID, Completion{Force: true, Summary: m.words("moved to done by hand")}, "", staged{})
 	if err == nil {
 		err = refused
 	}

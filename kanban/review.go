@@ -13,7 +13,7 @@ type Review struct {
 	Summary   string
 	Reviewer  string // "" = whoever has the card
 	Metadata  map[string]any
-	Artifacts []string // files in the workspace that the reviewer needs
+	Artifacts []string // files in the workspace that the reviewer needs; what is copied is copied whole or the verb does nothing
 	Force     bool     // under a live worker's feet
 }
 
@@ -30,16 +30,24 @@ func (b *Board) RequestReview(ctx context.Context, task string, r Review) error 
 	if err != nil {
 		return invalid("metadata of "+cardThing(task), err.Error(), "send a plain JSON object")
 	}
-	return b.write(ctx, "request review", func(t *txn) error {
+	shown, err := b.stage(ctx, task, r.Run, r.Artifacts)
+	if err != nil {
+		return err
+	}
+	err = b.write(ctx, "request review", func(t *txn) error {
 		card, err := loadTask(t.Conn, task)
 		if err != nil {
 			return err
 		}
-		return t.requestReview(card, r, metadata)
+		return t.requestReview(card, r, metadata, shown)
 	})
+	if drop := shown.settle(nil, err); drop != nil {
+		b.log.Warn("copies of artifacts stay", "task", task, "error", drop)
+	}
+	return err
 }
 
-func (t *txn) requestReview(card Task, r Review, metadata string) error {
+func (t *txn) requestReview(card Task, r Review, metadata string, shown staged) error {
 	if err := t.mayEnd(card, r.Run, r.Force, time.Unix(t.now, 0)); err != nil {
 		return err
 	}
@@ -51,6 +59,9 @@ func (t *txn) requestReview(card Task, r Review, metadata string) error {
 	}
 	implementer, err := t.worksOn(card)
 	if err != nil {
+		return err
+	}
+	if err := t.keep(card, shown); err != nil {
 		return err
 	}
 	if err := t.place(card, StatusReview, freshStart); err != nil {
@@ -71,7 +82,7 @@ func (t *txn) requestReview(card Task, r Review, metadata string) error {
 		}
 	}
 	return t.event(card.ID, run, "review_requested", payload{
-		{"summary", opt(firstLine(r.Summary, 400))}, {"implementer", opt(implementer)}, {"reviewer", opt(r.Reviewer)}, {"artifacts", append([]string{}, r.Artifacts...)},
+		{"summary", opt(firstLine(r.Summary, 400))}, {"implementer", opt(implementer)}, {"reviewer", opt(r.Reviewer)}, {"artifacts", append([]string{}, shown.paths()...)},
 	})
 }
 
