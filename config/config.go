@@ -116,6 +116,10 @@ type Kanban struct {
 	LogMaxBytes int64 `yaml:"log_max_bytes" default:"2097152" min:"4096"`
 	// Diagnostics says from when on something is reported as a finding.
 	Diagnostics Diagnostics `yaml:"diagnostics"`
+	// AutoSubscribe has a chat session told of the cards that it creates.
+	AutoSubscribe bool `yaml:"auto_subscribe_on_create" default:"true"`
+	// Notify is who else can be told of what happens to cards.
+	Notify Notify `yaml:"notify"`
 	// Lanes by name; a card's assignee names its lane.
 	Lanes map[string]Lane `yaml:"lanes"`
 }

@@ -25,6 +25,7 @@ var variables = []variable{
 	{name: "GATEWAYD_KANBAN_BUSY_TIMEOUT_MS", key: "kanban.busy_patience", unit: inMilliseconds, hermes: true},
 	{name: "GATEWAYD_KANBAN_RATE_LIMIT_COOLDOWN_SECONDS", key: "kanban.rate_limit_cooldown", unit: inSeconds, hermes: true},
 	{name: "GATEWAYD_KANBAN_DISPATCH_IN_GATEWAY", key: "kanban.dispatch", unit: asSwitch, hermes: true},
+	{name: "GATEWAYD_KANBAN_NOTIFY_IN_GATEWAY", key: "kanban.notify.enabled", unit: asSwitch, hermes: true},
 	{name: "GATEWAYD_KANBAN_CRASH_GRACE_SECONDS", key: graceKey, unit: inSeconds, hermes: true},
 }
 
@@ -101,9 +102,9 @@ func knownVariables() map[string]bool {
 }
 
 // tolerated are names that other programs put there: Kubernetes describes a service called gatewayd to every
-// pod beside it, and the tests say where their files are.
+// pod beside it, a notification's command is told of its event, and the tests say where their files are.
 func tolerated(name string) bool {
-	for _, prefix := range []string{"GATEWAYD_SERVICE_", "GATEWAYD_PORT", "GATEWAYD_FIXTURES", "GATEWAYD_TEST_"} {
+	for _, prefix := range []string{"GATEWAYD_SERVICE_", "GATEWAYD_PORT", "GATEWAYD_FIXTURES", "GATEWAYD_TEST_", "GATEWAYD_EVENT_"} {
 		if strings.HasPrefix(name, prefix) {
 			return true
 		}

@@ -18,7 +18,7 @@ func (l *loader) validateLane(name string, lane Lane) {
 	before := len(l.problems)
 	switch {
 	case !laneName.MatchString(name):
-		l.refuse(fmt.Sprintf("%s: kanban.lanes.%q", at, name), "must be named with a-z, 0-9, - and _, at most 64 of them", "", nil)
+		l.refuse(fmt.Sprintf("%s: kanban.lanes.%q", at, name), nameRule, "", nil)
 	case lane.Preset == "" && len(lane.Argv) == 0:
 		l.refuse(at+": "+key, "says neither preset nor argv", "give one of the two", nil)
 	case lane.Preset == "command" && len(lane.Argv) == 0:

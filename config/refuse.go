@@ -20,7 +20,8 @@ var foreign = map[string]string{
 	"dispatch_interval_seconds": "kanban.interval", "dispatch_stale_timeout_seconds": "kanban.stale_timeout",
 	"max_in_progress_per_profile": "kanban.max_in_progress_per_lane", "max_spawn": "kanban.max_in_progress",
 	"max_turns": "agent.max_iterations", "worker_log_rotate_bytes": "kanban.log_max_bytes",
-	"host": "api.addr", "port": "api.addr", "listen": "api.addr", "cwd": "tools.workdir",
+	"notify_in_gateway": "kanban.notify.enabled",
+	"host":              "api.addr", "port": "api.addr", "listen": "api.addr", "cwd": "tools.workdir",
 }
 
 func (l *loader) refuseUnknown(prefix, name string, section reflect.Type, place string) {
@@ -30,6 +31,9 @@ func (l *loader) refuseUnknown(prefix, name string, section reflect.Type, place 
 	}
 	if name == "api_key" {
 		remedy = "keys are not kept in this file: name a file in model.api_key_file or a variable in model.api_key_env"
+	}
+	if name == "secret" {
+		remedy = "secrets are not kept in this file: name a file in secret_file or a variable in secret_env"
 	}
 	l.refuse(place+": "+prefix+name, "is not a setting", remedy, nil)
 }

@@ -24,6 +24,7 @@ func (l *loader) settle() {
 		l.Kanban.Lanes[name] = lane
 	}
 	l.settleModelKey()
+	l.settleNotify()
 }
 
 // settleRoot puts the boards where the file says, else where the variable says, else into the home. It is the
@@ -102,6 +103,7 @@ func (l *loader) validate() {
 	for _, name := range sortedKeys(reflect.ValueOf(l.Kanban.Lanes)) {
 		l.validateLane(name, l.Kanban.Lanes[name])
 	}
+	l.validateNotify()
 }
 
 func check(s setting) error {
@@ -175,6 +177,8 @@ func checkWord(word string, tag reflect.StructTag) error {
 	switch tag.Get("kind") {
 	case "url":
 		return checkURL(word)
+	case "hook":
+		return checkHook(word)
 	case "origin":
 		return checkOrigin(word)
 	case "hostport":
@@ -198,6 +202,18 @@ func checkURL(word string) error {
 		return errors.New("must not hold a user or password: name the key in model.api_key_file or model.api_key_env")
 	case u.RawQuery != "" || u.Fragment != "":
 		return errors.New("must end with the path: no ? and no #")
+	}
+	return nil
+}
+
+// checkHook takes a query, which some receivers know their callers by.
+func checkHook(word string) error {
+	u, err := url.Parse(word)
+	switch {
+	case err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https"):
+		return errors.New("must be a URL such as https://hooks.example.org/gatewayd")
+	case u.User != nil || u.Fragment != "":
+		return errors.New("must not hold a user, a password or a #")
 	}
 	return nil
 }

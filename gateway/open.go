@@ -34,6 +34,9 @@ func (t *turn) open() error {
 		return t.notOpened(err)
 	}
 	batch := []sessiondb.NewMessage{{Role: roleUser, Content: t.say.Text, Wire: t.say.Wire}}
+	if t.say.told != nil {
+		batch = []sessiondb.NewMessage{t.say.told.row()}
+	}
 	if len(rows) == 0 {
 		batch = append(historyRows(t.say.History), batch...)
 	}

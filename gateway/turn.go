@@ -88,6 +88,13 @@ func (t *turn) run() (Result, error) {
 	if err := t.open(); err != nil {
 		return t.result, err
 	}
+	if t.say.told != nil {
+		close(t.say.told.stored)
+		if !t.say.told.Wake {
+			t.result.Completed, t.result.ExitReason = true, "told"
+			return t.result, nil
+		}
+	}
 	t.close(t.steps())
 	t.log.Info("turn ended", "exit", t.result.ExitReason, "calls", t.result.Calls, "took", time.Since(t.started).Round(time.Millisecond).String())
 	return t.result, nil
@@ -211,6 +218,9 @@ func (t *turn) take(stored []sessiondb.Message) {
 
 // policy is what the tools of this turn may do. It is made here, from the message's source, and travels with each call.
 func (t *turn) policy() tool.Policy {
+	if t.say.Source == SourceNotify {
+		return tool.Policy{Context: t.say.Source, Terminal: tool.Deny}
+	}
 	return tool.Policy{Context: t.say.Source, Terminal: t.g.opts.Terminal}
 }
 

@@ -24,6 +24,8 @@ type Say struct {
 
 	// Redirect ends a running turn of this conversation (cause Redirect) and puts this message before those that wait.
 	Redirect bool
+
+	told *told // by Tell
 }
 
 // Sources of a message. They are the contexts a tool's policy knows; see tool.Policy.
@@ -32,6 +34,7 @@ const (
 	SourceCLI    = "cli"
 	SourceWeb    = "web"
 	SourceWorker = "worker"
+	SourceNotify = "notify" // another program's news: the model may read, and change nothing
 )
 
 // EventKind says what an Event tells.

@@ -25,6 +25,9 @@ type Options struct {
 	// Attachments and Workspaces are where the files of cards lie; "" is where Hermes has them beside this file.
 	Attachments, Workspaces string
 
+	// AutoSubscribe has the chat session that creates a card told of it.
+	AutoSubscribe bool
+
 	// Heal writes back, before the file is opened, what it lost with its -wal, where nobody has written it since. For the
 	// process that serves the board.
 	Heal bool
@@ -48,6 +51,7 @@ type Board struct {
 	patience time.Duration
 	log      *slog.Logger
 	file     *sqlite.File
+	tells    bool   // the session that creates a card is subscribed to it
 	fence    *Fence // whose writes these are; nil = a person's or the dispatcher's
 
 	attachments, workspaces string
@@ -66,7 +70,7 @@ func Open(ctx context.Context, opts Options) (*Board, error) {
 	if opts.Slug == "" {
 		opts.Slug = DefaultSlug
 	}
-	b := &Board{slug: opts.Slug, path: opts.Path, patience: opts.Patience, log: opts.Log.With("board", string(opts.Slug))}
+	b := &Board{slug: opts.Slug, path: opts.Path, patience: opts.Patience, tells: opts.AutoSubscribe, log: opts.Log.With("board", string(opts.Slug))}
 	b.attachments, b.workspaces = cmp.Or(opts.Attachments, beside(opts, "attachments")), cmp.Or(opts.Workspaces, beside(opts, "workspaces"))
 	if err := tornAtRest(opts.Path); err != nil {
 		return nil, corruptBoard(opts.Slug, opts.Path, err)

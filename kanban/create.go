@@ -63,7 +63,10 @@ func (b *Board) Create(ctx context.Context, in NewTask) (Task, error) {
 	}
 	var made Task
 	err = b.write(ctx, "create card", func(t *txn) (err error) {
-		made, err = t.create(in)
+		if made, err = t.create(in); err != nil || t.first == 0 || !b.tells || in.SessionID == "" {
+			return err
+		}
+		_, err = t.subscribe(NewSubscription{Task: made.ID, Kinds: NotifyKinds(), Target: TargetSession, Address: in.SessionID, By: in.CreatedBy})
 		return err
 	})
 	if err != nil && !Committed(err) {

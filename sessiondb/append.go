@@ -58,6 +58,15 @@ func hasUID(c *sqlite.Conn, uid string) (bool, error) {
 	return exists(c, `SELECT 1 FROM messages WHERE uid = ?`, uid)
 }
 
+// HasMessage reports whether a row with this uid is stored, live or not.
+func (s *Store) HasMessage(ctx context.Context, uid string) (found bool, err error) {
+	err = s.file.Read(ctx, func(c *sqlite.Conn) (err error) {
+		found, err = hasUID(c, uid)
+		return err
+	})
+	return found, err
+}
+
 // prepare gives each row its uid and a sane, growing time, before the transaction, so that a second run writes the same.
 func (s *Store) prepare(session string, rows []NewMessage) ([]NewMessage, error) {
 	return prepareRows(rows, func(given int64) {

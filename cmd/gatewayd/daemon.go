@@ -21,6 +21,7 @@ import (
 	"gatewayd/internal/procfs"
 	"gatewayd/kanban"
 	"gatewayd/kanban/dispatch"
+	"gatewayd/kanban/notify"
 	"gatewayd/kanban/worker"
 	"gatewayd/reaper"
 	"gatewayd/registry"
@@ -53,6 +54,8 @@ type daemon struct {
 	model      provider.Model
 	gateway    *gateway.Gateway
 	dispatcher *dispatch.Dispatcher
+	notifier   *notify.Notifier
+	targets    *notify.Targets
 	server     *http.Server
 
 	passedOver map[kanban.Slug]string // boards that the last backup did not open, with the reason
@@ -80,7 +83,7 @@ func (c *cli) build(ctx context.Context) (built *daemon, err error) {
 		}
 	}()
 	for _, part := range []func(context.Context) error{
-		d.hold, d.bind, d.makeReaper, d.openFiles, d.chooseModel, d.makeGateway, d.makeDispatcher, d.makeAPI,
+		d.hold, d.bind, d.makeReaper, d.openFiles, d.chooseModel, d.makeGateway, d.makeDispatcher, d.makeNotifier, d.makeAPI,
 	} {
 		if err := part(ctx); err != nil {
 			return nil, err

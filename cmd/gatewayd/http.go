@@ -26,7 +26,7 @@ func (d *daemon) makeAPI(context.Context) error {
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		Handler: api.New(api.Options{
-			Chat: d.gateway, Sessions: d.store, Store: d.store, Boards: boardDoor{d.root, d}, Dispatch: dispatchDoor{d.dispatcher},
+			Chat: d.gateway, Sessions: d.store, Store: d.store, Boards: boardDoor{d.root, d}, Dispatch: dispatchDoor{d.dispatcher}, Notices: noticeDoor{d},
 			Model: d.model.Describe, Checks: d.checks, Status: func(context.Context) any { return d.status() }, Diagnose: d.dispatcher.Diagnose,
 			Key: d.key.Reveal(), Addr: d.listener.Addr().String(), AllowedHosts: d.config.API.AllowedHosts,
 			AllowedOrigins: d.config.API.AllowedOrigins, MaxBody: d.config.API.MaxBodyBytes, MaxTurns: d.config.API.MaxConcurrentTurns,
@@ -61,7 +61,7 @@ func (d *daemon) listen(ctx context.Context) error {
 
 // checks are the lines of /health/detailed.
 func (d *daemon) checks(context.Context) []api.Check {
-	return append([]api.Check{d.checkState(), d.checkModel(), d.checkActors(), d.checkDispatcher()}, d.checkBoards()...)
+	return append([]api.Check{d.checkState(), d.checkModel(), d.checkActors(), d.checkDispatcher(), d.checkNotifier()}, d.checkBoards()...)
 }
 
 // checkState looks at flags and at what lies beside state.db; it does not wait for a store that is being opened anew.

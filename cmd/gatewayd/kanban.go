@@ -29,6 +29,7 @@ func (c *cli) kanbanVerb() *cobra.Command {
 	cmd.AddCommand(v.writeVerbs()...)
 	cmd.AddCommand(v.peopleVerbs()...)
 	cmd.AddCommand(v.seeVerbs()...)
+	cmd.AddCommand(v.noticeVerbs()...)
 	return cmd
 }
 

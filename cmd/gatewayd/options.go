@@ -28,7 +28,7 @@ func storeOptions(cfg config.Config, log *slog.Logger) sessiondb.Options {
 func boardOptions(cfg config.Config, root *kanban.Root, slug kanban.Slug, log *slog.Logger) kanban.Options {
 	return kanban.Options{
 		Path: root.DBPath(slug), Slug: slug, Attachments: root.AttachmentsDir(slug), Workspaces: root.WorkspacesDir(slug),
-		Backups: backupDir(cfg), Journal: journal(cfg.Database), Patience: cfg.Kanban.BusyPatience, Log: log,
+		Backups: backupDir(cfg), Journal: journal(cfg.Database), AutoSubscribe: cfg.Kanban.AutoSubscribe, Patience: cfg.Kanban.BusyPatience, Log: log,
 	}
 }
 

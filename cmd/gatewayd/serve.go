@@ -20,11 +20,12 @@ import (
 //	             │  signals  │                     │    api    │──── why, status ──▶ dispatcher │
 //	             └───────────┘                     └─────┬─────┘                   └──┬──────┬──┘
 //	                                                     │ Say                claims  │      │ start, adopt, stop
-//	┌───────────┐  ┌─────────────┐                ┌──────▼────────┐          and ends │      │
-//	│ watchdog  │  │ maintenance │                │ conversations │─── terminal ───┐  │      │
-//	└───────────┘  └──────┬──────┘                └──────┬────────┘                │  │      │
-//	 feeds systemd        │ index, backups        rows   │                       ┌─▼──▼──────▼─┐
-//	                ┌─────▼──────────────────────────────▼──────────┐            │   reaper    │──▶ keepers
+//	┌───────────┐  ┌─────────────┐  ┌──────────┐  ┌──────▼────────┐          and ends │      │
+//	│ watchdog  │  │ maintenance │  │ notifier │──▶ conversations │─── terminal ───┐  │      │
+//	└───────────┘  └──────┬──────┘  └────┬─────┘  └──────┬────────┘                │  │      │
+//	 feeds systemd        │ index,       │ outbox  rows  │                       ┌─▼──▼──────▼─┐
+//	                      │ backups      │ ──▶ webhooks  │                       │   reaper    │──▶ keepers
+//	                ┌─────▼──────────────▼───────────────▼──────────┐            │             │
 //	                │ registry: state.db, kanban.db, boards/*       │            └─────────────┘
 //	                └───────────────────────────────────────────────┘
 //
@@ -45,6 +46,7 @@ func (c *cli) serve(ctx context.Context) (err error) {
 		{name: "dispatcher", run: d.dispatch},
 		{name: "api", run: d.listen},
 		{name: "conversations", run: d.gateway.Run},
+		{name: "notifier", run: d.notifier.Run},
 		{name: "maintenance", run: d.maintain, outlasts: true},
 		{name: "watchdog", run: d.watch, outlasts: true},
 		{name: "reaper", run: d.reaper.Run, outlasts: true},

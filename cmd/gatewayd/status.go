@@ -11,6 +11,7 @@ import (
 
 	"gatewayd/gateway"
 	"gatewayd/kanban/dispatch"
+	"gatewayd/kanban/notify"
 	"gatewayd/registry"
 	"gatewayd/sessiondb"
 )
@@ -24,6 +25,7 @@ type status struct {
 	Started    time.Time        `json:"started"`
 	Decisions  []decision       `json:"decisions"`
 	Dispatcher dispatch.Status  `json:"dispatcher"`
+	Notifier   notify.Status    `json:"notifier"`
 	Gateway    gateway.Status   `json:"gateway"`
 	Store      sessiondb.Health `json:"store"`
 	Files      registry.Stats   `json:"files"`
@@ -39,7 +41,7 @@ type decision struct {
 func (d *daemon) status() status {
 	return status{
 		PID: os.Getpid(), Build: thisBuild(), Home: d.config.Home, Addr: d.listener.Addr().String(), Started: d.started,
-		Decisions: d.decisions, Dispatcher: d.dispatcher.Status(), Gateway: d.gateway.Status(), Store: d.store.Health(), Files: d.registry.Stats(),
+		Decisions: d.decisions, Dispatcher: d.dispatcher.Status(), Notifier: d.notifier.Status(), Gateway: d.gateway.Status(), Store: d.store.Health(), Files: d.registry.Stats(),
 	}
 }
 
@@ -70,6 +72,7 @@ func printStatus(w io.Writer, s status) {
 	fmt.Fprintf(w, "\nturns: %d running, %d waiting, %d ended (%d failed, %d interrupted)\n",
 		len(s.Gateway.Running), s.Gateway.Queued, s.Gateway.Turns, s.Gateway.Failed, s.Gateway.Interrupted)
 	printDispatcher(w, d)
+	printNotifier(w, s.Notifier)
 }
 
 func printDecisions(w io.Writer, decisions []decision) {

@@ -60,6 +60,12 @@ type Dispatch interface {
 	Why(ctx context.Context, board kanban.Slug, task string) (any, error)
 }
 
+// Notices checks who may be told of events, and tries whether a subscriber hears: the notifier.
+type Notices interface {
+	Check(ctx context.Context, target, address string) error
+	Test(ctx context.Context, board *kanban.Board, subscription int64) error
+}
+
 // Check is one line of /health/detailed. Status is ok, off, degraded or failed; Reason says why it is not ok.
 type Check struct {
 	Name   string     `json:"name"`
@@ -76,6 +82,7 @@ type Options struct {
 	Store    Store // nil: health says nothing of it
 	Boards   Boards
 	Dispatch Dispatch
+	Notices  Notices // nil: nobody can be subscribed
 
 	Model  func() provider.Description   // nil: unknown
 	Checks func(context.Context) []Check // nil: none
@@ -157,6 +164,7 @@ func (s *server) routes(r chi.Router) {
 	s.runRoutes(r)
 	s.columnRoutes(r)
 	s.seeRoutes(r)
+	s.noticeRoutes(r)
 }
 
 func (o Options) withDefaults() Options {

@@ -18,7 +18,7 @@ type commander interface{ Command(call Call) string }
 
 // contexts are the places a call can come from. Another one is a mistake in the wiring, and may do nothing at all: a headless
 // caller that is taken for a trusted one runs commands nobody asked for.
-var contexts = []string{"api", "cli", "web", "worker"}
+var contexts = []string{"api", "cli", "web", "worker", "notify"}
 
 // gate decides whether a call may run, and says why not in words the model and a person can act on. Empty means yes.
 func gate(t Tool, call Call) string {

@@ -58,6 +58,7 @@ var List = []Mutation{
 	{"repair-may-lose-rows", "internal/sqlite", "TestARepairThatWouldLoseReadableRowsIsNotPromoted"},
 	{"repair-promotes-by-rename", "internal/sqlite", "TestRepairMendsEachKindOfDamageInPlaceAndKeepsWhatCanBeRead"},
 	{"outbox-left-to-the-sweep", "kanban", "TestAnEventAndItsNotificationsAreOneTransaction"},
+	{"webhook-signs-body-alone", "kanban/notify", "TestAWebhookIsSignedAsTheStandardSays"},
 	{"netguard-lets-all-through", "internal/netguard", "TestThisMachineIsReachedOnlyWhereThatIsAllowed"},
 	{"worker-without-record-is-gone", "kanban/dispatch", "TestADaemonKilledBeforeAnyStatementLeavesOneWorkerAtMost/records_lost"},
 	{"stop-releases-beside-the-worker", "kanban", "TestACardIsNotReleasedBesideItsLivingWorker"},
