@@ -18,6 +18,8 @@ type Claimer struct {
 	Lock   string        // "<hostname>:<pid>"; "" = ClaimLock()
 	TTL    time.Duration // 0 = DefaultClaimTTL
 	Review bool          // claim from review instead of ready
+
+	Dispatcher bool // the claimer starts a worker at once: where there is none when it has died, the claim is void
 }
 
 // Claim is a card that is now the claimer's, and the run that fences it.
@@ -99,6 +101,9 @@ func (t *txn) claim(task string, by Claimer) (Claim, error) {
 	p := payload{{"lock", by.Lock}, {"expires", expires}, {"run_id", run}}
 	if by.Review {
 		p = append(p, field{"source_status", StatusReview})
+	}
+	if by.Dispatcher {
+		p = append(p, field{"dispatcher", true})
 	}
 	card := tasks[0]
 	return Claim{Task: card, Run: Run{

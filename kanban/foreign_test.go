@@ -55,7 +55,7 @@ func TestForeignDatabaseIsRefusedAndNotTouched(t *testing.T) {
 			path := plant(t, rollback+script)
 			before := everything(t, filepath.Dir(path))
 			_, err := Open(t.Context(), Options{Path: path, Create: create})
-			if !errors.Is(err, errForeign) || !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), why) ||
+			if !errors.Is(err, ErrForeign) || !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), why) ||
 
 				!strings.HasPrefix(err.Error(), "board default (") || !strings.Contains(err.Error(), "left as it is; move it away") {
 				t.Errorf("create %v: %v", create, err)

@@ -75,7 +75,7 @@ func existingBoard(slug Slug, path string) error {
 
 func foreignBoard(slug Slug, path, why string) error {
 	return &problem.Error{
-		Kind: problem.Damaged, Thing: boardThing(slug, path), What: errForeign.Error() + ": " + why, Fate: "it was left as it is",
-		Remedy: "move it away, or name the right file", Err: mark{errForeign},
+		Kind: problem.Damaged, Thing: boardThing(slug, path), What: ErrForeign.Error() + ": " + why, Fate: "it was left as it is",
+		Remedy: "move it away, or name the right file", Err: mark{ErrForeign},
 	}
 }

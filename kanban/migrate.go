@@ -117,7 +117,7 @@ func migrate(tx *sqlite.Tx) error {
 		return err
 	}
 	if why := l.foreign(); why != "" {
-		return fmt.Errorf("%w: %s", errForeign, why)
+		return fmt.Errorf("%w: %s", ErrForeign, why)
 	}
 	for _, step := range []func(*sqlite.Tx, layout) error{
 		createTables, addColumns, renameColumns, wakeOldSubscriptions, rebuildDrifted, createIndexes, adoptLostRuns, renameEvents,
@@ -129,7 +129,8 @@ func migrate(tx *sqlite.Tx) error {
 	return nil
 }
 
-var errForeign = errors.New("is a database of something else")
+// ErrForeign is the cause when a file is a database, and no board.
+var ErrForeign = errors.New("is a database of something else")
 
 func apply(tx *sqlite.Tx, sql string, args ...any) error {
 	if _, err := tx.Exec(sql, args...); err != nil {

@@ -13,7 +13,9 @@ type Running struct {
 	Run    Run    // zero if the card has none: damage, see Reconcile
 	Source Status // where the card was claimed from
 	Keeper string // the keeper's id, "" if none was recorded
-	Stop   *Stop  // somebody wants it ended; nil = nobody
+
+	Dispatched bool  // a dispatcher of ours claimed it to start a worker at once; a person's claim may have none for hours
+	Stop       *Stop // somebody wants it ended; nil = nobody
 }
 
 // Started is when the attempt began, in epoch seconds; 0 = unknown. A retry has its own beginning.
@@ -26,6 +28,8 @@ func (r Running) Started() int64 {
 
 const selectRunning = `SELECT ` + taskColumns + `, ` + runColumns + `, g.keeper_id,
     (SELECT json_extract(CASE WHEN json_valid(e.payload) THEN e.payload END, '$.source_status') FROM task_events e
+     WHERE e.run_id = t.current_run_id AND e.kind = 'claimed' ORDER BY e.id LIMIT 1),
+    (SELECT json_extract(CASE WHEN json_valid(e.payload) THEN e.payload END, '$.dispatcher') FROM task_events e
      WHERE e.run_id = t.current_run_id AND e.kind = 'claimed' ORDER BY e.id LIMIT 1), ` + stopColumns + `
 FROM tasks t LEFT JOIN task_runs r ON r.id = t.current_run_id LEFT JOIN gw_runs g ON g.run_id = t.current_run_id
     LEFT JOIN gw_stops s ON s.run_id = t.current_run_id
@@ -51,7 +55,8 @@ func scanRunning(row *sqlite.Row) Running {
 	if row.Text(taskWidth+runWidth+1) == string(StatusReview) {
 		r.Source = StatusReview
 	}
-	if at := taskWidth + runWidth + 2; !row.Null(at) {
+	r.Dispatched = row.Text(taskWidth+runWidth+2) == "1"
+	if at := taskWidth + runWidth + 3; !row.Null(at) {
 		r.Stop = new(scanStop(row, at))
 	}
 	return r

@@ -60,6 +60,7 @@ var List = []Mutation{
 	{"outbox-left-to-the-sweep", "kanban", "TestAnEventAndItsNotificationsAreOneTransaction"},
 	{"webhook-signs-body-alone", "kanban/notify", "TestAWebhookIsSignedAsTheStandardSays"},
 	{"netguard-lets-all-through", "internal/netguard", "TestThisMachineIsReachedOnlyWhereThatIsAllowed"},
+	{"only-the-last-dispatcher-is-known", "kanban/dispatch", "TestAClaimOfADispatcherBeforeTheLastIsFreedToo"},
 	{"worker-without-record-is-gone", "kanban/dispatch", "TestADaemonKilledBeforeAnyStatementLeavesOneWorkerAtMost/records_lost"},
 	{"stop-releases-beside-the-worker", "kanban", "TestACardIsNotReleasedBesideItsLivingWorker"},
 	{"claim-beside-a-living-worker", "kanban", "TestACardIsNotClaimedWhileItsLastWorkerLives"},

@@ -237,15 +237,19 @@ func damageOf(err error) (reason, remedy string) {
 	if c, ok := errors.AsType[*kanban.CorruptError](err); ok {
 		reason = c.Reason
 	}
-	if p, ok := errors.AsType[*problem.Error](err); ok && p.Remedy != "" {
+	p, ok := errors.AsType[*problem.Error](err)
+	if ok && p.Remedy != "" {
 		remedy = p.Remedy
+	}
+	if ok && errors.Is(err, kanban.ErrForeign) {
+		reason = p.What
 	}
 	return reason, remedy
 }
 
 // damaged: by result code only; a message may quote anything.
 func damaged(err error) bool {
-	if errors.Is(err, kanban.ErrCorruptBoard) {
+	if errors.Is(err, kanban.ErrCorruptBoard) || errors.Is(err, kanban.ErrForeign) {
 		return true
 	}
 	class := sqlite.ClassOf(err)

@@ -187,7 +187,7 @@ func (d *Dispatcher) start(ctx, life context.Context, b *board, c Candidate, lan
 		}
 		p.note(&p.Assigned, Item{Board: b.slug, Task: c.Task, Lane: lane.Name})
 	}
-	claim, err := b.handle.Claim(ctx, c.Task, kanban.Claimer{Lock: d.lock, TTL: d.o.Config.ClaimTTL, Review: c.Review})
+	claim, err := b.handle.Claim(ctx, c.Task, kanban.Claimer{Lock: d.lock, TTL: d.o.Config.ClaimTTL, Review: c.Review, Dispatcher: true})
 	if err = stored(err); err != nil {
 		return false, lost(err)
 	}

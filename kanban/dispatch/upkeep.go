@@ -277,7 +277,7 @@ func (d *Dispatcher) sight(b *board, row kanban.Running, o Open, w *attached, no
 	}
 	s.Alive = o.PID != 0 && procfs.LivesAs(o.PID, print)
 	s.Claimer = d.tended(o, now)
-	s.Dispatched = o.Lock != "" && (o.Lock == d.lock || o.Lock == b.before)
+	s.Dispatched = o.Lock != "" && (o.Lock == d.lock || o.Lock == b.before || row.Dispatched && !mutation.On("only-the-last-dispatcher-is-known"))
 	return s
 }
 
