@@ -25,7 +25,7 @@ bench: ## minutes, on a quiet machine; the table of docs/performance.md
 	go test ./e2e -run TestFigures -v -count=1 -timeout 60m -args -figures $(CURDIR)/build/bench.json
 
 whole: ## each moment and each episode of which `make test` tries every few: some ten minutes
-	go test ./internal/sqlite ./sessiondb ./e2e -count=1 -timeout 60m -args -all
+	go test ./internal/sqlite ./sessiondb ./kanban ./e2e -count=1 -timeout 60m -args -all
 
 soak: whole ## and an hour more; prints the slopes of memory, descriptors and goroutines
 	go test ./e2e -run 'TestSoak$$' -v -count=1 -timeout 90m -args -soak 60m

@@ -62,13 +62,17 @@ func (r *rivals) create(lane string, n int) {
 // until asks again until the answer is yes. Daemons may end meanwhile: that is what is tried here.
 func (r *rivals) until(what string, is func() bool) {
 	r.t.Helper()
-	late := time.After(3 * patience)
+	limit := 3 * patience
+	if *whole {
+		limit = 20 * patience
+	}
+	late := time.After(limit)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for !is() {
 		select {
 		case <-late:
-			r.t.Fatalf("not within %v: %s", 3*patience, what)
+			r.t.Fatalf("not within %v: %s", limit, what)
 		case <-tick.C:
 		}
 	}

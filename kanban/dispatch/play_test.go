@@ -3,9 +3,11 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,6 +17,7 @@ import (
 	"gatewayd/internal/procfs"
 	"gatewayd/kanban"
 	"gatewayd/kanban/worker"
+	"gatewayd/reaper"
 )
 
 // player is as much of a test as a process that plays the daemon needs.
@@ -50,10 +53,19 @@ func die(now bool) {
 // playDaemon is a daemon that dispatches once and is killed at the point it is told.
 func playDaemon(point string) {
 	if n, ok := strings.CutPrefix(point, "step "); ok {
-		playStep(n)
+		playStep(n, false)
+	}
+	if n, ok := strings.CutPrefix(point, "end "); ok {
+		playStep(n, true)
 	}
 	h := openHouse(player{}, os.Getenv("PLAY_HOME"), &logBuffer{})
 	h.config = playSettings(h.dir)
+	switch point {
+	case "born":
+		h.keepersKill(os.Getpid())
+	case "program": // the worker's first act is to kill the daemon
+		h.config.Lanes["long"].Env["DAEMON"] = strconv.Itoa(os.Getpid())
+	}
 	if point == "join" {
 		join(h)
 	}
@@ -73,9 +85,20 @@ func playSettings(dir string) config.Kanban {
 	c := settings()
 	c.CrashGrace = 0
 	pids := map[string]string{"PIDS": filepath.Join(dir, "pids")}
-	c.Lanes["long"] = config.Lane{Argv: []string{"sh", "-c", `echo $$ >> "$PIDS"; exec sleep 600`}, Env: pids}
+	c.Lanes["long"] = config.Lane{Argv: []string{"sh", "-c", `echo $$ >> "$PIDS"; [ -z "$DAEMON" ] || kill -9 "$DAEMON"; exec sleep 600`}, Env: maps.Clone(pids)}
 	c.Lanes["short"] = config.Lane{Argv: []string{"sh", "-c", `echo $$ >> "$PIDS"; echo all good`}, Env: pids}
 	return c
+}
+
+// keepersKill has each keeper kill the daemon before it reads what it is to start.
+func (h *house) keepersKill(daemon int) {
+	exe, err := os.Executable()
+	must(h.t, err)
+	script := filepath.Join(h.dir, "keeper")
+	must(h.t, os.WriteFile(script, fmt.Appendf(nil, "#!/bin/sh\nkill -9 %d\nexec %q \"$@\"\n", daemon, exe), 0o700))
+	h.reaper, err = reaper.New(reaper.Options{Dir: filepath.Join(h.dir, "records"), Exe: script, Spares: -1})
+	must(h.t, err)
+	h.local.Reaper = h.reaper
 }
 
 func play(t *testing.T, dir, point string) {
@@ -95,6 +118,8 @@ func TestADaemonKilledAtAnyPointLeavesALegalCardAndOneWorkerAtMost(t *testing.T)
 		runs   int
 	}{
 		"claimed":  {"long", 1, 2},
+		"born":     {"long", 1, 2},
+		"program":  {"long", 1, 1},
 		"started":  {"long", 1, 1},
 		"recorded": {"long", 1, 1},
 		"ended":    {"short", 1, 1},

@@ -19,8 +19,9 @@ import (
 	"gatewayd/reaper"
 )
 
-// playStep is a daemon that halts ahead of the n-th change to a file that its one tick makes, and says what it is.
-func playStep(n string) {
+// playStep is a daemon that halts ahead of the n-th change to a file that its first tick makes, or, if atEnd, the tick
+// after its workers have ended, and says what it is.
+func playStep(n string, atEnd bool) {
 	at, err := strconv.ParseInt(n, 10, 64)
 	must(player{}, err)
 	stop := steps.Before(at, func(sql string) { fmt.Println("at", sql) })
@@ -28,6 +29,13 @@ func playStep(n string) {
 	h.config = playSettings(h.dir)
 	d := h.dispatcher()
 	must(player{}, d.openAll())
+	if atEnd {
+		_, err = d.Tick(context.Background())
+		must(player{}, err)
+		for _, w := range d.workers {
+			<-w.proc.Done()
+		}
+	}
 	stop.Arm()
 	_, err = d.Tick(context.Background())
 	must(player{}, err)
@@ -51,10 +59,10 @@ func (d *Dispatcher) openAll() error {
 }
 
 // cutTick kills a daemon ahead of the n-th change of its tick, and gives what that was, or "done".
-func cutTick(t *testing.T, dir string, n int) string {
+func cutTick(t *testing.T, dir, tick string, n int) string {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), fmt.Sprintf("PLAY_DAEMON=step %d", n), "PLAY_HOME="+dir)
+	cmd.Env = append(os.Environ(), fmt.Sprintf("PLAY_DAEMON=%s %d", tick, n), "PLAY_HOME="+dir)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	must(t, err)
@@ -108,7 +116,7 @@ func TestADaemonKilledBeforeAnyStatementLeavesOneWorkerAtMost(t *testing.T) {
 					h.config = playSettings(h.dir)
 					b := h.board(kanban.DefaultSlug)
 					id := card(t, b, "long")
-					said := cutTick(t, h.dir, n)
+					said := cutTick(t, h.dir, "step", n)
 					cut = append(cut, said)
 					heir := h
 					if next != "same home" {
@@ -158,6 +166,41 @@ func takesOver(t *testing.T, h, heir *house, b *kanban.Board, id, said string, o
 		t.Errorf("killed before %q: %d programs live of %d that were started, %d runs, %d failures", said, alive, started, len(detail.Runs), detail.Task.ConsecutiveFailures)
 	}
 	legal(t, b)
+}
+
+// Whatever change the power fails ahead of while a worker's end is written down, the next daemon writes it down, once.
+func TestADaemonKilledWhileItWritesAnEndLosesNoneAndTellsItOnce(t *testing.T) {
+	t.Parallel()
+	var cut []string
+	for n := 1; !slices.Contains(cut, "done") && !t.Failed(); n++ {
+		t.Run(strconv.Itoa(n), func(t *testing.T) {
+			h := newHouse(t)
+			h.config = playSettings(h.dir)
+			b := h.board(kanban.DefaultSlug)
+			id := card(t, b, "short")
+			said := cutTick(t, h.dir, "end", n)
+			cut = append(cut, said)
+			d := h.dispatcher()
+			tickUntil(t, d, "the end to be written after a kill before "+said, isStatus(t, b, id, kanban.StatusDone))
+			for range 2 {
+				_, err := d.Tick(t.Context())
+				must(t, err)
+			}
+			detail, err := b.Show(t.Context(), id)
+			must(t, err)
+			keepers, err := b.Keepers(t.Context())
+			must(t, err)
+			left, _ := os.ReadDir(filepath.Join(h.dir, "records"))
+			if len(detail.Runs) != 1 || detail.LatestSummary != "all good" || events(t, b, id, kanban.EventCompleted) != 1 || len(keepers) > 0 || len(left) > 0 {
+				t.Errorf("killed before %q: runs %+v, summary %q, %d completions, unsettled %v, records %v", said, detail.Runs, detail.LatestSummary, events(t, b, id, kanban.EventCompleted), keepers, left)
+			}
+			legal(t, b)
+		})
+	}
+	t.Logf("cut before %d changes", len(cut)-1)
+	if !slices.ContainsFunc(cut, func(sql string) bool { return strings.HasPrefix(sql, "UPDATE gw_runs") }) {
+		t.Errorf("it was never cut before the worker was struck off: %q", cut)
+	}
 }
 
 // legal checks what must hold on a board whoever was killed in the middle of what.

@@ -16,8 +16,8 @@ import (
 	"gatewayd/kanban/worker"
 )
 
-// stubborn ignores TERM, and so do its children, one of which left the session.
-const stubborn = `trap '' TERM; (trap '' TERM; sleep 600) & (trap '' TERM; setsid sleep 600) & echo $$ >> "$PIDS"; wait; sleep 600`
+// stubborn ignores TERM, and so do its children, one of which left the session and another one its parents.
+const stubborn = `trap '' TERM; (trap '' TERM; sleep 600) & (trap '' TERM; setsid sleep 600) & (setsid sh -c "trap '' TERM; sleep 600 &") & echo $$ >> "$PIDS"; wait; sleep 600`
 
 func TestAReclaimedTreeIsGoneBeforeItsCardStartsAgain(t *testing.T) {
 	h := newHouse(t)
