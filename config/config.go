@@ -100,6 +100,10 @@ type Kanban struct {
 	MaxInProgress int `yaml:"max_in_progress" default:"4"`
 	// MaxInProgressPerLane workers of one lane; 0 is no limit. A lane's own max_in_progress wins.
 	MaxInProgressPerLane int `yaml:"max_in_progress_per_lane" default:"0"`
+	// MaxPerBoard workers of one board; 0 is no limit. A board's own max_in_progress wins.
+	MaxPerBoard int `yaml:"max_per_board" default:"0"`
+	// Pools are named capacities that lanes share: at most so many workers of all lanes of a pool.
+	Pools map[string]int `yaml:"pools"`
 	// ClaimTTL is how long a claim holds without a sign of life.
 	ClaimTTL time.Duration `yaml:"claim_ttl" default:"900s" min:"1s"`
 	// CrashGrace after a run's start, in which a missing process is not yet called a crash.
@@ -108,6 +112,12 @@ type Kanban struct {
 	StaleTimeout time.Duration `yaml:"stale_timeout" default:"4h"`
 	// RateLimitCooldown keeps a card back after its worker met a rate limit.
 	RateLimitCooldown time.Duration `yaml:"rate_limit_cooldown" default:"300s"`
+	// ReviewDispatch says whether cards in review are handed to reviewers; false leaves them to people.
+	ReviewDispatch bool `yaml:"review_dispatch" default:"true"`
+	// ActivePRGuard keeps a card back while a comment of the last day names a GitHub pull request: a guess from prose.
+	ActivePRGuard bool `yaml:"active_pr_guard" default:"false"`
+	// Memory slows starts down while the machine, or the control group of the daemon, is short of memory.
+	Memory Memory `yaml:"memory"`
 	// DefaultAssignee is the lane of cards without one; empty leaves them waiting.
 	DefaultAssignee string `yaml:"default_assignee"`
 	// BusyPatience is how long a write waits for another process to let go of a board.
@@ -136,6 +146,19 @@ type Diagnostics struct {
 	StrandedThreshold time.Duration `yaml:"stranded_threshold" default:"30m" min:"1s"`
 }
 
+// Memory is when memory counts as short. Elevated allows one start in ten seconds, critical none.
+type Memory struct {
+	// Check may be false, so that memory is never looked at.
+	Check bool `yaml:"check" default:"true"`
+	// ElevatedPercent and CriticalPercent of all memory: with less than that available it is short; 0 is off.
+	ElevatedPercent int `yaml:"elevated_percent" default:"10" max:"100"`
+	CriticalPercent int `yaml:"critical_percent" default:"4" max:"100"`
+	// ElevatedStall is the percentage of the last ten seconds in which some task waited for memory, CriticalStall in which
+	// all did; 0 is off.
+	ElevatedStall int `yaml:"elevated_stall" default:"20" max:"100"`
+	CriticalStall int `yaml:"critical_stall" default:"20" max:"100"`
+}
+
 // Lane says how one kind of worker is started.
 type Lane struct {
 	// Preset is agent, command, claude, codex, gemini, opencode or hermes; empty with an argv is command.
@@ -153,6 +176,8 @@ type Lane struct {
 	MaxRuntime time.Duration `yaml:"max_runtime" default:"0s"`
 	// MaxInProgress workers of this lane; 0 takes max_in_progress_per_lane.
 	MaxInProgress int `yaml:"max_in_progress" default:"0"`
+	// Pool is one of kanban.pools, whose places this lane's workers take; empty is none.
+	Pool string `yaml:"pool"`
 	// KillGrace between asking a worker to end and killing its tree.
 	KillGrace time.Duration `yaml:"kill_grace" default:"5s"`
 }

@@ -207,6 +207,8 @@ func scalar(node ast.Node, v reflect.Value) error {
 		return scalarInt(node, v)
 	case v.Kind() == reflect.Slice:
 		return scalarList(node, v)
+	case v.Kind() == reflect.Map && v.Type().Elem().Kind() == reflect.Int:
+		return scalarCounts(node, v)
 	case v.Kind() == reflect.Map:
 		return scalarMap(node, v)
 	}
@@ -286,6 +288,35 @@ func scalarList(node ast.Node, v reflect.Value) error {
 }
 
 func scalarMap(node ast.Node, v reflect.Value) error {
+	m := map[string]string{}
+	err := eachPair(node, func(name string, value ast.Node) error {
+		word, plain := wordOf(value)
+		if !plain {
+			return fmt.Errorf("must be names with plain values: %q is not", name)
+		}
+		m[name] = word
+		return nil
+	})
+	v.Set(reflect.ValueOf(m))
+	return err
+}
+
+func scalarCounts(node ast.Node, v reflect.Value) error {
+	m := map[string]int{}
+	err := eachPair(node, func(name string, value ast.Node) error {
+		count := reflect.New(v.Type().Elem()).Elem()
+		if err := scalarInt(value, count); err != nil {
+			return fmt.Errorf("must be names with counts: %q %w", name, err)
+		}
+		m[name] = int(count.Int())
+		return nil
+	})
+	v.Set(reflect.ValueOf(m))
+	return err
+}
+
+// eachPair gives the pairs of a mapping, each name once.
+func eachPair(node ast.Node, take func(name string, value ast.Node) error) error {
 	var pairs []*ast.MappingValueNode
 	switch n := node.(type) {
 	case *ast.MappingNode:
@@ -295,18 +326,19 @@ func scalarMap(node ast.Node, v reflect.Value) error {
 	default:
 		return errors.New("must be names with values, one `NAME: value` on each line")
 	}
-	m := make(map[string]string, len(pairs))
+	seen := map[string]bool{}
 	for _, pair := range pairs {
 		name, ok := keyText(pair.Key)
-		value, plain := wordOf(pair.Value)
-		if _, twice := m[name]; twice {
+		switch {
+		case !ok:
+			return fmt.Errorf("must be names with plain values: %q is not", name)
+		case seen[name]:
 			return fmt.Errorf("gives %s twice", name)
 		}
-		if !ok || !plain {
-			return fmt.Errorf("must be names with plain values: %q is not", name)
+		seen[name] = true
+		if err := take(name, pair.Value); err != nil {
+			return err
 		}
-		m[name] = value
 	}
-	v.Set(reflect.ValueOf(m))
 	return nil
 }

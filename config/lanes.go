@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"reflect"
 	"regexp"
 	"strings"
 )
@@ -25,6 +26,8 @@ func (l *loader) validateLane(name string, lane Lane) {
 		l.refuse(at+": "+key, "needs an argv: a command lane runs what you name", "add `argv: [program, word, …]`", nil)
 	case lane.Preset == "agent" && len(lane.Argv) > 0:
 		l.refuse(inArgv, "has no meaning for preset agent, which runs gatewayd itself", "remove it or choose preset command", nil)
+	case lane.Pool != "" && l.Kanban.Pools[lane.Pool] < 1:
+		l.refuse(l.place(key+".pool")+": "+key+".pool", "names a pool that kanban.pools does not have", "add it there, as `pools: {"+lane.Pool+": 1}`", nil)
 	case len(lane.Argv) == 1 && strings.ContainsRune(lane.Argv[0], ' '):
 		l.refuse(inArgv, "is one word with spaces: it is never split", "write each word on its own, [program, word, …]", nil)
 	}
@@ -37,5 +40,18 @@ func (l *loader) validateLane(name string, lane Lane) {
 	}
 	if err := l.checkLane(name, lane); err != nil {
 		l.refuse(inArgv, "is refused: "+err.Error(), "", nil)
+	}
+}
+
+// validatePools: a pool of no places would hold its lanes for ever, and 0 means no limit everywhere else.
+func (l *loader) validatePools() {
+	const key = "kanban.pools"
+	for _, name := range sortedKeys(reflect.ValueOf(l.Kanban.Pools)) {
+		switch {
+		case !laneName.MatchString(name):
+			l.refuse(fmt.Sprintf("%s: %s.%q", l.place(key), key, name), "must be named with a-z, 0-9, - and _, at most 64 of them", "", nil)
+		case l.Kanban.Pools[name] < 1:
+			l.refuse(l.place(key)+": "+key+"."+name, "must be at least 1", "leave the pool out, and `pool` in its lanes, for no limit", nil)
+		}
 	}
 }

@@ -186,6 +186,8 @@ func render(v reflect.Value) string {
 		return renderList(x)
 	case map[string]string:
 		return renderMap(x)
+	case map[string]int:
+		return renderCounts(x)
 	}
 	return fmt.Sprint(v.Interface())
 }
@@ -208,6 +210,14 @@ func renderList(list []string) string {
 		quoted[i] = strconv.Quote(word)
 	}
 	return "[" + strings.Join(quoted, ", ") + "]"
+}
+
+func renderCounts(m map[string]int) string {
+	var words []string
+	for _, name := range sortedKeys(reflect.ValueOf(m)) {
+		words = append(words, fmt.Sprintf("%s: %d", name, m[name]))
+	}
+	return "{" + strings.Join(words, ", ") + "}"
 }
 
 // renderMap hides the values of variables that look like secrets by their names.

@@ -100,6 +100,7 @@ func (l *loader) validate() {
 	if l.Model.Provider == "openai" && l.Model.BaseURL == "" {
 		l.refuse(l.place("model.provider")+": model.provider", "is openai, and model.base_url is empty", "name the server in model.base_url, or leave the provider out", nil)
 	}
+	l.validatePools()
 	for _, name := range sortedKeys(reflect.ValueOf(l.Kanban.Lanes)) {
 		l.validateLane(name, l.Kanban.Lanes[name])
 	}

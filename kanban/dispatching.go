@@ -14,25 +14,38 @@ type Survey struct {
 	Promotable bool        // Promote would find something
 	Stops      []Stop      // whom somebody wants ended, running or outliving their run
 	Wake       int64       // when the earliest scheduled card is due, epoch seconds; 0 = never
+	Pause      *Pause      // nil = cards may start
+	Leaving    []Keeper    // keepers of runs that are over, whose end nobody has accounted for yet
 }
 
 // selectOccupied says which of the lists below can hold anything, from the status index alone. Most boards are finished
 // work, and for them it is the only statement.
 const selectOccupied = `SELECT EXISTS (SELECT 1 FROM tasks WHERE status = 'running'),
     EXISTS (SELECT 1 FROM tasks WHERE status = 'ready') OR EXISTS (SELECT 1 FROM tasks WHERE status = 'review'), EXISTS (SELECT 1 FROM tasks WHERE status = 'todo'),
-    EXISTS (SELECT 1 FROM gw_stops), (SELECT MIN(due_at) FROM gw_schedules WHERE due_at > 0)`
+    EXISTS (SELECT 1 FROM gw_stops), (SELECT MIN(due_at) FROM gw_schedules WHERE due_at > 0),
+    EXISTS (SELECT 1 FROM gw_pause), EXISTS (SELECT 1 FROM gw_runs WHERE settled_at IS NULL)`
 
 // Survey reads it.
 func (b *Board) Survey(ctx context.Context) (Survey, error) {
 	var s Survey
 	err := b.peek(ctx, func(c *sqlite.Conn) (err error) {
 		s = Survey{}
-		var running, ready, todo, stops bool
-		if _, err = c.Row(selectOccupied, nil, &running, &ready, &todo, &stops, &s.Wake); err != nil {
+		var running, ready, todo, stops, paused, kept bool
+		if _, err = c.Row(selectOccupied, nil, &running, &ready, &todo, &stops, &s.Wake, &paused, &kept); err != nil {
 			return err
 		}
 		if stops {
 			if s.Stops, err = collect(c, scanStopRow, selectStops); err != nil {
+				return err
+			}
+		}
+		if paused {
+			if s.Pause, err = readPause(c); err != nil {
+				return err
+			}
+		}
+		if kept {
+			if s.Leaving, err = collect(c, scanKeeper, selectLeaving); err != nil {
 				return err
 			}
 		}

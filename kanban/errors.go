@@ -47,6 +47,10 @@ func conflict(id string, sentinel error, format string, args ...any) error {
 	return &problem.Error{Kind: problem.Conflict, Thing: cardThing(id), What: fmt.Sprintf(format, args...), Fate: unchanged, Err: mark{sentinel}}
 }
 
+func conflictBoard(slug Slug, what string) error {
+	return &problem.Error{Kind: problem.Conflict, Thing: "board " + string(slug), What: what, Fate: unchanged, Err: mark{ErrConflict}}
+}
+
 func invalid(thing, what, remedy string) error {
 	return &problem.Error{Kind: problem.Invalid, Thing: thing, What: what, Fate: unchanged, Remedy: remedy}
 }

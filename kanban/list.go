@@ -147,6 +147,7 @@ type Stats struct {
 	ByAssignee            map[string]map[string]int `json:"by_assignee"`
 	OldestReadyAgeSeconds *int64                    `json:"oldest_ready_age_seconds"`
 	Now                   int64                     `json:"now"`
+	Pause                 *Pause                    `json:"pause,omitempty"` // nil = cards may start
 }
 
 const (
@@ -164,6 +165,10 @@ func (b *Board) Stats(ctx context.Context) (Stats, error) {
 				return err
 			}
 			s.add(row.Text(0), row.Text(1), int(row.Int(2)))
+		}
+		var err error
+		if s.Pause, err = readPause(c); err != nil {
+			return err
 		}
 		var oldest int64
 		if _, err := c.Row(selectOldestReady, nil, &oldest); err != nil {

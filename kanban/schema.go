@@ -202,7 +202,7 @@ var (
 
 // schemaTables is every table, tasks first: a peer that sees tasks takes the file for a board.
 func schemaTables() []table {
-	return []table{tasksTable, linksTable, commentsTable, eventsTable, runsTable, attachmentsTable, subsTable, gwRunsTable, gwSchedulesTable, gwStopsTable, gwSubscriptionsTable, gwOutboxTable}
+	return []table{tasksTable, linksTable, commentsTable, eventsTable, runsTable, attachmentsTable, subsTable, gwRunsTable, gwSchedulesTable, gwStopsTable, gwSubscriptionsTable, gwOutboxTable, gwPauseTable}
 }
 
 type index struct{ name, table, columns string }

@@ -156,21 +156,23 @@ type Keeper struct {
 	PID         int    // the worker
 	Fingerprint string
 	SpawnedAt   int64
-	Current     bool // the run is still the card's open one
+	Current     bool   // the run is still the card's open one
+	Lock        string // whose claim the run was
 }
 
 const (
-	selectKeepers = `SELECT g.run_id, g.task_id, g.keeper_id, g.pid, g.fingerprint, g.spawned_at,
-    EXISTS (SELECT 1 FROM tasks t WHERE t.id = g.task_id AND t.status = 'running' AND t.current_run_id = g.run_id)
-FROM gw_runs g WHERE g.settled_at IS NULL ORDER BY g.run_id`
-	settleRun = `UPDATE gw_runs SET settled_at = ? WHERE run_id = ? AND settled_at IS NULL`
+	isCurrent     = `EXISTS (SELECT 1 FROM tasks t WHERE t.id = g.task_id AND t.status = 'running' AND t.current_run_id = g.run_id)`
+	selectKeepers = `SELECT g.run_id, g.task_id, g.keeper_id, g.pid, g.fingerprint, g.spawned_at, ` + isCurrent + `, r.claim_lock
+FROM gw_runs g LEFT JOIN task_runs r ON r.id = g.run_id WHERE g.settled_at IS NULL`
+	selectLeaving = selectKeepers + ` AND NOT ` + isCurrent + ` ORDER BY g.run_id`
+	settleRun     = `UPDATE gw_runs SET settled_at = ? WHERE run_id = ? AND settled_at IS NULL`
 )
 
 // Keepers lists the runs whose end has not been accounted for, whether they are current or a verdict has closed them.
 func (b *Board) Keepers(ctx context.Context) ([]Keeper, error) {
 	var list []Keeper
 	err := b.peek(ctx, func(c *sqlite.Conn) (err error) {
-		list, err = collect(c, scanKeeper, selectKeepers)
+		list, err = collect(c, scanKeeper, selectKeepers+` ORDER BY g.run_id`)
 		return err
 	})
 	return list, err
@@ -179,7 +181,7 @@ func (b *Board) Keepers(ctx context.Context) ([]Keeper, error) {
 func scanKeeper(row *sqlite.Row) Keeper {
 	c := &cursor{row: row}
 	return Keeper{
-		Run: RunID(c.num()), Task: c.text(), ID: c.text(), PID: int(c.num()), Fingerprint: c.text(), SpawnedAt: c.num(), Current: c.flag(),
+		Run: RunID(c.num()), Task: c.text(), ID: c.text(), PID: int(c.num()), Fingerprint: c.text(), SpawnedAt: c.num(), Current: c.flag(), Lock: c.text(),
 	}
 }
 

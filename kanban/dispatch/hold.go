@@ -12,6 +12,7 @@ const (
 	BoardDisabled    Reason = "board_disabled"    // its file is damaged
 	BoardUnavailable Reason = "board_unavailable" // it could not be opened or read just now
 	BoardLocked      Reason = "board_locked"      // another process is in its tick on this board
+	BoardPaused      Reason = "board_paused"      // somebody paused or drains it
 
 	Triage      Reason = "triage"
 	ParentsOpen Reason = "parents_open"
@@ -27,14 +28,22 @@ const (
 	ProgramMissing Reason = "program_missing"
 	NoModel        Reason = "no_model"
 	LaneBackoff    Reason = "lane_backoff"
+	ReviewOff      Reason = "review_off" // kanban.review_dispatch is false
 
-	RateLimitCooldown Reason = "rate_limit_cooldown"
-	BlockerAuth       Reason = "blocker_auth"
-	RecentSuccess     Reason = "recent_success"
-	PreviousWorker    Reason = "previous_worker" // the worker of an earlier run still lives
+	InfrastructureCooldown Reason = "infrastructure_cooldown" // the host refused the last start
+	RateLimitCooldown      Reason = "rate_limit_cooldown"
+	BlockerAuth            Reason = "blocker_auth"
+	RecentSuccess          Reason = "recent_success"
+	ActivePR               Reason = "active_pr"       // a comment names a pull request that may be this card's
+	PreviousWorker         Reason = "previous_worker" // the worker of an earlier run still lives
 
 	LaneCap   Reason = "lane_cap"
+	PoolCap   Reason = "pool_cap"
+	BoardCap  Reason = "board_cap"
 	GlobalCap Reason = "global_cap"
+
+	MemoryElevated Reason = "memory_elevated" // one start in a while
+	MemoryCritical Reason = "memory_critical" // none
 
 	NextTick Reason = "next_tick" // nothing holds it
 )

@@ -24,6 +24,7 @@ type Lane struct {
 	MaxRuntime    time.Duration
 	MaxInProgress int // 0 = no limit
 	KillGrace     time.Duration
+	Pool          string // of kanban.pools; "" = none
 }
 
 // Lanes are the configured lanes. A card's assignee names its lane.
@@ -82,7 +83,7 @@ func newLane(name string, d config.Lane, perLane int) (Lane, error) {
 	lane := Lane{
 		Name: canonical(name), Preset: kind, Template: template, Ending: known.ending, NeedsModel: known.model,
 		Env: env, Pass: slices.Concat(known.pass, d.EnvPass), Workdir: d.Workdir,
-		MaxRuntime: d.MaxRuntime, MaxInProgress: d.MaxInProgress, KillGrace: d.KillGrace,
+		MaxRuntime: d.MaxRuntime, MaxInProgress: d.MaxInProgress, KillGrace: d.KillGrace, Pool: d.Pool,
 	}
 	if lane.MaxInProgress == 0 {
 		lane.MaxInProgress = perLane
