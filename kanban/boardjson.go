@@ -29,6 +29,7 @@ type Meta struct {
 type MetaChange struct {
 	Name, Description, Icon, Color, DefaultWorkdir, ProjectID *string
 	Archived                                                  *bool
+	MaxInProgress                                             *int // 0 clears
 }
 
 // boardDoc is board.json with its keys in the order they were found, so that keys of other programs survive a rewrite.
@@ -154,6 +155,9 @@ func (d *boardDoc) apply(c MetaChange) {
 	if c.Archived != nil {
 		d.set("archived", *c.Archived)
 	}
+	if c.MaxInProgress != nil {
+		d.set("max_in_progress", int64(max(0, *c.MaxInProgress)))
+	}
 }
 
 // fill copies what can be read; a key of the wrong type is no error, as it is none for Hermes.
@@ -161,6 +165,7 @@ func (d *boardDoc) fill(info *Info) {
 	for key, dest := range map[string]any{
 		"name": &info.Name, "description": &info.Description, "icon": &info.Icon, "color": &info.Color, "default_workdir": &info.DefaultWorkdir,
 		"project_id": &info.ProjectID, "created_at": &info.CreatedAt, "archived": &info.Archived,
+		"max_in_progress": &info.MaxInProgress,
 	} {
 		if raw, ok := d.values[key]; ok {
 			_ = json.Unmarshal(raw, dest)

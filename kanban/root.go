@@ -38,6 +38,7 @@ type Info struct {
 	ProjectID      string `json:"project_id"`
 	CreatedAt      int64  `json:"created_at"`
 	Archived       bool   `json:"archived"`
+	MaxInProgress  int    `json:"max_in_progress,omitempty"` // workers at the same time; 0 = kanban.max_per_board
 	Path           string `json:"db_path"`
 	HasFile        bool   `json:"has_file"`          // kanban.db is there; without it the board has only its board.json
 	Trouble        string `json:"trouble,omitempty"` // what of it could not be read

@@ -72,6 +72,9 @@ const (
 	EventGaveUp            = "gave_up"
 	EventProtocolViolation = "protocol_violation"
 	EventAttached          = "attached"
+
+	EventTerminalWorkerReaped     = "terminal_worker_reaped"     // a worker that outlived its run was ended
+	EventArchiveWorkerTermination = "archive_worker_termination" // the same of an archived card
 )
 
 const (

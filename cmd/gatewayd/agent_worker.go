@@ -11,6 +11,7 @@ import (
 	"gatewayd/gateway"
 	"gatewayd/gateway/tool"
 	"gatewayd/internal/problem"
+	"gatewayd/internal/procfs"
 	"gatewayd/kanban"
 	"gatewayd/reaper"
 	"gatewayd/sessiondb"
@@ -27,6 +28,9 @@ func (c *cli) agentWorkerVerb() *cobra.Command {
 				if h.Worker == nil {
 					return usagef("agent-worker is started by a dispatcher, which names the card")
 				}
+				if err := register(ctx, h, b); err != nil {
+					return err
+				}
 				code, err := work(ctx, c, h, b)
 				if err == nil && code != gateway.ExitDone {
 					err = codeError(code)
@@ -35,6 +39,16 @@ func (c *cli) agentWorkerVerb() *cobra.Command {
 			})
 		},
 	}
+}
+
+// register says which process works on the card, before anything is paid for. One whose run is over stops here.
+func register(ctx context.Context, h house, b *kanban.Board) error {
+	pid := os.Getpid()
+	err := b.Register(ctx, h.Worker.Task, kanban.RunID(h.Worker.Run), pid, procfs.Fingerprint(pid))
+	if kanban.Committed(err) {
+		return nil
+	}
+	return err
 }
 
 // work runs the card's turn against this home's model and store, beside the daemon.

@@ -110,7 +110,7 @@ func (d *daemon) checkBoards() []api.Check {
 	var checks []api.Check
 	for _, b := range d.dispatcher.Status().Boards {
 		c := api.Check{Name: "board " + string(b.Slug), Status: "ok"}
-		if b.Hold != nil {
+		if b.Hold != nil && b.State != "paused" {
 			c.Status, c.Reason, c.Since = "degraded", b.Hold.Detail, b.Hold.Since
 		}
 		checks = append(checks, c)

@@ -30,6 +30,7 @@ func (c *cli) kanbanVerb() *cobra.Command {
 	cmd.AddCommand(v.peopleVerbs()...)
 	cmd.AddCommand(v.seeVerbs()...)
 	cmd.AddCommand(v.noticeVerbs()...)
+	cmd.AddCommand(v.pauseVerbs()...)
 	return cmd
 }
 

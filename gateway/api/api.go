@@ -165,6 +165,7 @@ func (s *server) routes(r chi.Router) {
 	s.columnRoutes(r)
 	s.seeRoutes(r)
 	s.noticeRoutes(r)
+	s.pauseRoutes(r)
 }
 
 func (o Options) withDefaults() Options {

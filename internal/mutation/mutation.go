@@ -67,4 +67,8 @@ var List = []Mutation{
 	{"recurrence-stays-due", "kanban", "TestARecurrenceMakesOneCopyForAllTimesThatCame"},
 	{"descendants-stay-valid", "kanban", "TestReopeningACardPutsBackWhatWasBuiltOnIt"},
 	{"stray-close-cancels-locks", "e2e", "TestChamberLocksHoldBetweenProcesses"},
+	{"card-is-free-with-its-leader", "kanban/dispatch", "TestAWorkerOfADeadDispatcherIsEndedWithAllThatItStarted"},
+	{"unverified-is-signalled", "kanban/dispatch", "TestAWorkerThatIsNotKnownForCertainIsNeverSignalled"},
+	{"only-our-own-keepers-count", "kanban/dispatch", "TestACardDoesNotStartBesideAWorkerOfAnotherHome"},
+	{"pause-is-not-asked", "kanban/dispatch", "TestAPausedBoardStartsNothingUntilItIsResumed"},
 }

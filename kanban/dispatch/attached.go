@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"time"
 
 	"gatewayd/kanban"
 	"gatewayd/kanban/worker"
+	"gatewayd/reaper"
 )
 
 // attached is a worker that this dispatcher started or took over: one keeper, one run.
@@ -22,8 +24,10 @@ type attached struct {
 	grace   time.Duration
 	started time.Time
 	limit   time.Duration
-	print   string // the worker's fingerprint as the row has it
-	workdir string // the board's, at the claim
+	print   string       // the worker's fingerprint as the row has it
+	workdir string       // the board's, at the claim
+	review  bool         // it reviews
+	wish    *kanban.Stop // somebody asked for its end
 
 	proc  worker.Running // nil while it is being started
 	cause Cause
@@ -64,38 +68,22 @@ func (d *Dispatcher) follow(w *attached) {
 	})
 }
 
-// adoptAll takes over the keepers whose run is over while nobody has accounted for them; those of running cards are
-// found card by card.
-func (d *Dispatcher) adoptAll(ctx context.Context, b *board, p *pass) {
-	keepers, err := b.handle.Keepers(ctx)
-	if err != nil {
-		b.log.Debug("keepers cannot be listed yet", "error", err)
-		return // the tick that follows meets the same error and says so
-	}
-	for _, k := range keepers {
-		if k.Current || d.workers[k.ID] != nil {
-			continue
-		}
-		w := &attached{id: k.ID, board: b.slug, task: k.Task, run: k.Run, print: k.Fingerprint, started: time.Unix(k.SpawnedAt, 0), grace: 5 * time.Second, ending: worker.ByWorker}
-		d.adopt(ctx, b, w, p, true)
-	}
-}
-
-// adopt takes one keeper over. settle says that a keeper nobody knows any more may be struck off: its run is over.
-func (d *Dispatcher) adopt(ctx context.Context, b *board, w *attached, p *pass, settle bool) bool {
+// adopt takes over the keeper of a running card, if there is one.
+func (d *Dispatcher) adopt(ctx context.Context, b *board, w *attached, p *pass) bool {
 	proc, err := d.o.Launcher.Adopt(w.id)
 	switch {
 	case errors.Is(err, worker.ErrUnknown):
-		if settle {
-			if err := b.handle.Settle(ctx, w.run); err != nil && !kanban.Committed(err) {
-				b.log.Debug("run cannot be settled", "task", w.task, "run", w.run, "error", err)
-			}
-		}
 		return false
 	case err != nil:
-		d.unread(ctx, b, w, err, settle)
+		d.unread(ctx, b, w, err, false)
 		return false
 	}
+	d.attach(b, w, proc, p)
+	return true
+}
+
+// attach makes a worker of an earlier life, or of another daemon, one of ours.
+func (d *Dispatcher) attach(b *board, w *attached, proc worker.Running, p *pass) {
 	delete(b.unread, w.id)
 	d.fit(w)
 	w.proc = proc
@@ -111,7 +99,6 @@ func (d *Dispatcher) adopt(ctx context.Context, b *board, w *attached, p *pass, 
 	default:
 		b.log.Info("worker adopted", "task", w.task, "run", w.run, "pid", proc.PID())
 	}
-	return true
 }
 
 // unread: a worker whose record cannot be read is judged by what is seen of it, like one that somebody else started. Of
@@ -155,7 +142,12 @@ func (d *Dispatcher) settle(ctx context.Context, b *board, w *attached, open boo
 	case err != nil:
 		return err
 	}
-	if err != nil || w.exit.Kind == worker.Exited && w.exit.Code == 0 { // a run that EndRun closed is settled already
+	over := err != nil || w.exit.Kind == worker.Exited && w.exit.Code == 0 // a run that EndRun closed is settled already
+	switch {
+	case !open && (w.cause != NoCause || b.wanted[w.run]):
+		killed := w.exit.Signal == int(syscall.SIGKILL)
+		d.reaped(ctx, b, w.task, w.run, w.exit.PID, reaper.Departure{Attempted: w.cause != NoCause, Killed: killed}, p)
+	case over:
 		if err := stored(b.handle.Settle(ctx, w.run)); err != nil {
 			return fmt.Errorf("settle run: %w", err)
 		}
@@ -187,7 +179,11 @@ func (d *Dispatcher) verdict(w *attached) Verdict {
 	if limit == 0 {
 		limit = exit.Ran
 	}
-	v := Classify(exit, w.ending, w.cause, limit)
+	cause := w.cause
+	if w.wish != nil && exit.Kind != worker.HostEnded { // however it went: somebody wanted it gone
+		exit.Kind, cause = worker.Stopped, OperatorOf
+	}
+	v := Classify(exit, w.ending, cause, limit)
 	if v.Outcome == kanban.OutcomeCrashed {
 		v.Error = withOutput(v.Error, worker.LastOutput(w.proc.Output()))
 	}
@@ -232,10 +228,22 @@ func (d *Dispatcher) conclude(ctx context.Context, b *board, w *attached, v Verd
 			v.Count = false
 			b.log.Warn("lane fails as a whole; its cards are spared", "lane", w.lane, "task", w.task, "run", w.run, "error", v.Error)
 		}
-	} else {
+	} else if v.Outcome != kanban.OutcomeReclaimed { // what we ended, or the machine did, says nothing of the lane
 		health.recovered(false)
 	}
-	return d.end(ctx, b, w.item(true), v, w.exit, p)
+	return d.end(ctx, b, w.item(true), v, w.exit, w.manual(), p)
+}
+
+// manual tells how the worker went that somebody wanted gone.
+func (w *attached) manual() map[string]any {
+	if w.wish == nil {
+		return nil
+	}
+	if w.exit == nil { // it never started
+		return terminationOf(0, reaper.Departure{})
+	}
+	killed := w.exit.Signal == int(syscall.SIGKILL)
+	return terminationOf(w.exit.PID, reaper.Departure{Attempted: w.cause != NoCause, Killed: killed})
 }
 
 func (d *Dispatcher) healthOf(lane string) *laneHealth {

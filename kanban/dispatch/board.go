@@ -36,11 +36,23 @@ type board struct {
 	unread  map[string]unreadable // workers whose record cannot be read, by keeper id
 	wrote   bool                  // this tick has changed the board since its survey
 	ready   []Candidate
-	holds   map[string]Hold   // ready card → its first hold
-	past    map[string]Hold   // the same of the tick before
-	others  map[string]string // running card that is no worker of ours → its lane
+	holds   map[string]Hold  // ready card → its first hold
+	past    map[string]Hold  // the same of the tick before
+	others  map[string]other // running cards that have no worker of ours
+	seen    map[kanban.RunID]*leaver
+	leaving map[kanban.RunID]*leaver // workers whose run is over and who are not
+	endings map[kanban.RunID]*ending // of workers of running cards that no keeper of ours holds
+	wanted  map[kanban.RunID]bool    // runs that are over and whose workers somebody wants gone
+	pause   *kanban.Pause
+	most    int // workers at the same time; 0 = no limit
 	running int
 	outside *Hold // what holds the board as a whole
+}
+
+// other is a running card's worker that we did not start.
+type other struct {
+	lane   string
+	review bool
 }
 
 // trouble is an error that repeats: it is said when it starts, when it changes and when it ends.
@@ -139,7 +151,7 @@ func (d *Dispatcher) admit(ctx context.Context, b *board, p *pass) bool {
 	if holder, ok := kanban.LockHolder(kanban.DispatchLockPath(b.path)); ok {
 		b.before = holder.Host + ":" + strconv.Itoa(holder.PID)
 	}
-	d.adoptAll(ctx, b, p)
+	d.recall(ctx, b)
 	return true
 }
 
@@ -228,7 +240,7 @@ func (d *Dispatcher) disable(b *board, p *pass, err error) {
 	b.outside = &Hold{
 		Reason: BoardDisabled, Detail: "its file " + next.reason, Since: when(next.since), Until: when(next.retryAt), Remedy: remedy,
 	}
-	b.ready, b.holds, b.others, b.running = nil, nil, nil, 0
+	b.ready, b.holds, b.others, b.running, b.pause = nil, nil, nil, 0, nil
 }
 
 // damageOf takes the words for a damaged file from whoever looked at it: what is wrong, and what to do.

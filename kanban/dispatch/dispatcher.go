@@ -14,6 +14,7 @@ import (
 	"gatewayd/internal/procfs"
 	"gatewayd/kanban"
 	"gatewayd/kanban/worker"
+	"gatewayd/reaper"
 )
 
 // Acquire opens a board by its path, or gives the handle that is open already, and what gives it back. The
@@ -36,16 +37,22 @@ type Options struct {
 	Log        *slog.Logger
 
 	BoardPatience time.Duration // 0 = DefaultBoardPatience
+
+	// Memory reads how much there is; nil = procfs.ReadMemory.
+	Memory func() (procfs.Memory, error)
+	// EndForeign ends a worker that no keeper of this daemon watches; nil = reaper.Foreign.End.
+	EndForeign func(ctx context.Context, f reaper.Foreign, grace time.Duration) reaper.Departure
 }
 
 // Dispatcher hands cards to workers. Run is its life; Wake, Tick, Status and Why are safe for concurrent use.
 type Dispatcher struct {
-	o     Options
-	log   *slog.Logger
-	lock  string // what our claims are signed with
-	host  string // "<boot>:<start of pid 1>", the first part of a fingerprint written on this machine
-	wake  chan struct{}
-	woken wakes
+	o         Options
+	log       *slog.Logger
+	lock      string    // what our claims are signed with
+	host      string    // "<boot>:<start of pid 1>", the first part of a fingerprint written on this machine
+	hostStart time.Time // when this machine or container started; zero = unknown
+	wake      chan struct{}
+	woken     wakes
 
 	// mu is held by one tick at a time, and by the end of a start that a tick began. Both bound what they do with a
 	// board's file, so that nobody waits long.
@@ -60,6 +67,7 @@ type Dispatcher struct {
 	turn      int           // which board spawns first, so that none always does
 	listed    listing
 	lastCount int // workers after the last tick
+	mem       memory
 	ticks     int64
 	closing   chan struct{}
 	closed    bool
@@ -84,13 +92,21 @@ func New(o Options) (*Dispatcher, error) {
 	if o.BoardPatience == 0 {
 		o.BoardPatience = DefaultBoardPatience
 	}
+	if o.Memory == nil {
+		o.Memory = procfs.ReadMemory
+	}
+	if o.EndForeign == nil {
+		o.EndForeign = func(ctx context.Context, f reaper.Foreign, grace time.Duration) reaper.Departure {
+			return f.End(ctx, grace)
+		}
+	}
 	if o.Offline == nil {
 		o.Offline = func() bool { return false }
 	}
 	d := &Dispatcher{
 		o: o, log: o.Log, lock: kanban.ClaimLock(), host: hostPart(procfs.Fingerprint(1)),
 		wake: make(chan struct{}, 1), closing: make(chan struct{}),
-		boards: map[kanban.Slug]*board{}, workers: map[string]*attached{}, health: map[string]*laneHealth{},
+		hostStart: procfs.HostStart(), boards: map[kanban.Slug]*board{}, workers: map[string]*attached{}, health: map[string]*laneHealth{},
 	}
 	d.published.Store(&Status{Dispatching: o.Config.Dispatch, MaxInProgress: o.Config.MaxInProgress})
 	return d, nil
@@ -181,7 +197,10 @@ func (d *Dispatcher) enumerate(p *pass) {
 			b = &board{slug: info.Slug, path: info.Path, log: d.log.With("board", string(info.Slug))}
 			d.boards[info.Slug] = b
 		}
-		b.workdir = info.DefaultWorkdir
+		b.workdir, b.most = info.DefaultWorkdir, d.o.Config.MaxPerBoard
+		if info.MaxInProgress > 0 {
+			b.most = info.MaxInProgress
+		}
 	}
 	for slug, b := range d.boards {
 		if !seen[slug] {
@@ -215,26 +234,41 @@ func (d *Dispatcher) close() {
 	d.watchers.Wait()
 }
 
-// running counts the workers of each lane, and all running cards: ours, and those that others started here.
-func (d *Dispatcher) running() (lanes map[string]int, all int) {
-	lanes = map[string]int{}
+// tally is who works now.
+type tally struct {
+	all       int
+	lanes     map[string]int
+	boards    map[kanban.Slug]int
+	reviewers int
+}
+
+func (c *tally) add(board kanban.Slug, lane string, review bool) {
+	c.all++
+	c.lanes[lane]++
+	c.boards[board]++
+	if review {
+		c.reviewers++
+	}
+}
+
+// running counts the workers that live, each card's once: ours, and those that others started here.
+func (d *Dispatcher) running() tally {
+	c := tally{lanes: map[string]int{}, boards: map[kanban.Slug]int{}}
 	ours := map[string]bool{}
 	for _, w := range d.workers {
-		if w.exit == nil {
-			lanes[w.lane]++
-			ours[string(w.board)+"/"+w.task] = true
+		if key := aliveKey(w.board, w.task); w.exit == nil && !ours[key] {
+			ours[key] = true
+			c.add(w.board, w.lane, w.review)
 		}
 	}
-	all = len(ours)
 	for _, b := range d.boards {
-		for task, lane := range b.others {
-			if !ours[string(b.slug)+"/"+task] {
-				all++
-				lanes[lane]++
+		for task, o := range b.others {
+			if !ours[aliveKey(b.slug, task)] {
+				c.add(b.slug, o.lane, o.review)
 			}
 		}
 	}
-	return lanes, all
+	return c
 }
 
 func hostPart(fingerprint string) string {

@@ -25,6 +25,7 @@ type CardFacts struct {
 	Block       Word // the newest block or give-up
 	Entered     int64
 	Candidate   Candidate
+	Pause       *kanban.Pause // of the board
 }
 
 // Word is an event's reason and when it was said.
@@ -39,7 +40,11 @@ func Facts(ctx context.Context, b *kanban.Board, task string) (CardFacts, error)
 	if err != nil {
 		return CardFacts{}, err
 	}
-	f := CardFacts{Board: b.Slug(), Card: detail.Task, Entered: detail.Task.CreatedAt}
+	pause, err := b.Paused(ctx)
+	if err != nil {
+		return CardFacts{}, err
+	}
+	f := CardFacts{Pause: pause, Board: b.Slug(), Card: detail.Task, Entered: detail.Task.CreatedAt}
 	for _, id := range detail.Parents {
 		parent, err := b.Task(ctx, id)
 		if err == nil && !parent.Status.Satisfied() {
@@ -104,6 +109,9 @@ func Explain(f CardFacts, s Situation) Why {
 	switch f.Card.Status {
 	case kanban.StatusDone, kanban.StatusArchived, kanban.StatusRunning:
 		return why
+	}
+	if f.Pause != nil {
+		s.Boards = map[kanban.Slug]BoardState{f.Board: {Pause: f.Pause, Running: s.Boards[f.Board].Running, Most: s.Boards[f.Board].Most}}
 	}
 	for _, h := range Gates(f.Candidate, s) {
 		if h.Since == nil && f.Card.Status == kanban.StatusReady {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"gatewayd/internal/mutation"
 	"gatewayd/kanban"
 	"gatewayd/kanban/worker"
 )
@@ -14,6 +15,7 @@ type Candidate struct {
 	Task     string
 	Assignee string
 	Review   bool
+	Priority int64
 	Claimed  string // its claim_lock, which a ready card should not have
 	History  History
 
@@ -22,10 +24,16 @@ type Candidate struct {
 
 // LaneState is a lane as the gates see it.
 type LaneState struct {
-	Running int   // workers of this lane, all boards
 	Missing *Hold // its program is not there or cannot be run
 	NoModel bool  // it needs a model and there is only the offline one
 	Backoff *Hold
+}
+
+// BoardState is a board as the gates see it.
+type BoardState struct {
+	Running int           // workers of its cards
+	Most    int           // 0 = no limit
+	Pause   *kanban.Pause // nil = cards may start
 }
 
 // Situation is everything else that decides whether a card starts now. It is data, so that the tick, `why` and
@@ -41,6 +49,24 @@ type Situation struct {
 	InProgress      int               // over all boards
 	MaxInProgress   int               // 0 = no limit
 	Alive           map[string]string // board/task → the worker of an earlier run that still lives
+	Boards          map[kanban.Slug]BoardState
+	Running         map[string]int // workers by lane, all boards
+	Reviewers       int            // of these, those that review
+	Pools           map[string]int // kanban.pools
+	ReviewOff       bool
+	Memory          *Hold
+}
+
+// started counts a card that was just started.
+func (s *Situation) started(c Candidate, lane worker.Lane) {
+	s.InProgress++
+	s.Running[lane.Name]++
+	b := s.Boards[c.Board]
+	b.Running++
+	s.Boards[c.Board] = b
+	if c.Review {
+		s.Reviewers++
+	}
 }
 
 // Gates gives all that holds the card back, the first gate first; none means that it starts.
@@ -53,6 +79,8 @@ func Gates(c Candidate, s Situation) []Hold {
 	}
 	add(s.Dispatcher)
 	add(s.Board)
+	add(PauseHold(s.Boards[c.Board].Pause))
+	add(s.review(c))
 	lane, unfit := s.lane(c)
 	add(unfit)
 	if unfit == nil {
@@ -64,8 +92,11 @@ func Gates(c Candidate, s Situation) []Hold {
 	add(s.previous(c))
 	if unfit == nil {
 		add(s.laneCap(lane))
+		add(s.poolCap(lane))
 	}
+	add(s.boardCap(c.Board))
 	add(s.globalCap())
+	add(s.Memory)
 	return holds
 }
 
@@ -111,7 +142,7 @@ func (s Situation) previous(c Candidate) *Hold {
 }
 
 func (s Situation) laneCap(lane worker.Lane) *Hold {
-	running := s.State[lane.Name].Running
+	running := s.Running[lane.Name]
 	if lane.MaxInProgress <= 0 || running < lane.MaxInProgress {
 		return nil
 	}
@@ -119,6 +150,63 @@ func (s Situation) laneCap(lane worker.Lane) *Hold {
 		Reason: LaneCap, Detail: fmt.Sprintf("lane %s has %d of %d workers", lane.Name, running, lane.MaxInProgress),
 		Remedy: "wait, or raise kanban.lanes." + lane.Name + ".max_in_progress",
 	}
+}
+
+// poolCap counts the workers of all lanes that share the pool.
+func (s Situation) poolCap(lane worker.Lane) *Hold {
+	most := s.Pools[lane.Pool]
+	if lane.Pool == "" || most <= 0 {
+		return nil
+	}
+	taken := 0
+	for name, n := range s.Running {
+		if other, ok := s.Lanes.Lookup(name); ok && other.Pool == lane.Pool {
+			taken += n
+		}
+	}
+	if taken < most {
+		return nil
+	}
+	return &Hold{
+		Reason: PoolCap, Detail: fmt.Sprintf("pool %s has %d of %d places taken", lane.Pool, taken, most),
+		Remedy: "wait, or raise kanban.pools." + lane.Pool,
+	}
+}
+
+func (s Situation) boardCap(slug kanban.Slug) *Hold {
+	b := s.Boards[slug]
+	if b.Most <= 0 || b.Running < b.Most {
+		return nil
+	}
+	return &Hold{
+		Reason: BoardCap, Detail: fmt.Sprintf("board %s has %d of %d workers", slug, b.Running, b.Most),
+		Remedy: "wait, or raise kanban.max_per_board or max_in_progress of the board",
+	}
+}
+
+func (s Situation) review(c Candidate) *Hold {
+	if !c.Review || !s.ReviewOff {
+		return nil
+	}
+	return &Hold{Reason: ReviewOff, Detail: "kanban.review_dispatch is false: people review", Remedy: "review it by hand, or set kanban.review_dispatch to true"}
+}
+
+// PauseHold is what a pause means for a card; nil without one.
+func PauseHold(p *kanban.Pause) *Hold {
+	if p == nil || mutation.On("pause-is-not-asked") {
+		return nil
+	}
+	word := "is paused"
+	if p.Mode == kanban.PauseDrain {
+		word = "is being drained"
+	}
+	if p.By != "" {
+		word += " by " + p.By
+	}
+	if p.Reason != "" {
+		word += ": " + p.Reason
+	}
+	return &Hold{Reason: BoardPaused, Detail: "the board " + word, Since: at(p.Since), Remedy: "gatewayd kanban resume"}
 }
 
 func (s Situation) globalCap() *Hold {

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"fmt"
 	"regexp"
+	"strings"
 	"time"
 
 	"gatewayd/kanban"
@@ -20,6 +21,7 @@ type History struct {
 	Attempts    []Attempt
 	LastFailure string    // last_failure_error
 	LastHandoff time.Time // newest status, promoted, unblocked or reclaimed event
+	Review      bool      // it waits for a reviewer: what was completed before is what is reviewed
 }
 
 // Limits bound the guards: no card is held, and none retried, for ever.
@@ -46,6 +48,7 @@ const (
 	authFirst     = 5 * time.Minute
 	authLongest   = time.Hour
 	successWindow = time.Hour
+	hostLongest   = 15 * time.Minute
 )
 
 // refusal finds failures that another try at once cannot cure.
@@ -53,22 +56,59 @@ var refusal = regexp.MustCompile(`(?i)\b(quota|rate[ _-]?limit(ed|s)?|429|403|au
 
 // Guard asks the respawn guards in their order; the first that speaks decides.
 func Guard(h History, l Limits, now time.Time) Guarded {
+	if hold := guardHost(h, now); hold != nil {
+		return Guarded{Hold: hold}
+	}
 	if len(h.Attempts) > 0 && h.Attempts[0].Outcome == kanban.OutcomeRateLimited {
 		return guardRateLimit(h, l, now)
 	}
 	if g := guardRefusal(h, l, now); g != (Guarded{}) {
 		return g
 	}
+	if h.Review {
+		return Guarded{}
+	}
 	return guardSuccess(h, now)
+}
+
+// hostFault begins the error of a start that the host refused: no process, no memory, no space. It is not the card's.
+const hostFault = "infrastructure: "
+
+// guardHost: a card whose start the host refused waits, longer each time in a row.
+func guardHost(h History, now time.Time) *Hold {
+	streak := leading(h.Attempts, func(a Attempt) bool {
+		return a.Outcome == kanban.OutcomeSpawnFailed && strings.HasPrefix(a.Error, hostFault)
+	})
+	if len(streak) == 0 {
+		return nil
+	}
+	last := streak[0].Ended
+	until := last.Add(min(hostFirst<<min(len(streak)-1, 10), hostLongest))
+	if !now.Before(until) {
+		return nil
+	}
+	return &Hold{
+		Reason: InfrastructureCooldown, Detail: "the host refused its last start: " + strings.TrimPrefix(streak[0].Error, hostFault),
+		Since: when(last), Until: &until, Remedy: "look at the host's memory, processes and space; the card is tried again by itself",
+	}
+}
+
+// since are the attempts after the card was last handed on: a person who unblocks it gives it all its tries again.
+func (h History) since(streak []Attempt) []Attempt {
+	return leading(streak, func(a Attempt) bool { return a.Ended.After(h.LastHandoff) })
 }
 
 // guardRateLimit: a card whose last run met a rate limit waits; when it has waited, no other guard may keep it,
 // because the failure text says "rate limit" too.
 func guardRateLimit(h History, l Limits, now time.Time) Guarded {
 	streak := leading(h.Attempts, func(a Attempt) bool { return a.Outcome == kanban.OutcomeRateLimited })
-	first, last := streak[len(streak)-1].Ended, streak[0].Ended
-	if len(streak) >= l.RateLimitRuns || now.Sub(first) >= l.RateLimitFor && len(streak) > 1 {
-		return Guarded{Block: kanban.BlockTransient, Because: fmt.Sprintf("rate limited in %d runs in a row since %s", len(streak), first.UTC().Format(time.RFC3339))}
+	last, tries := streak[0].Ended, h.since(streak)
+	if len(tries) == 0 {
+		tries = streak[:1]
+	}
+	first := tries[len(tries)-1].Ended
+	if len(tries) >= l.RateLimitRuns || now.Sub(first) >= l.RateLimitFor && len(tries) > 1 {
+		return Guarded{Block: kanban.BlockTransient, Because: fmt.Sprintf("rate limited in %d runs in a row since %s", len(tries), first.UTC().Format(time.RFC3339))}
 	}
 	until := last.Add(l.Cooldown)
 	if l.Cooldown <= 0 || !now.Before(until) {
@@ -90,7 +130,7 @@ func guardRefusal(h History, l Limits, now time.Time) Guarded {
 	if len(h.Attempts) == 0 || h.Attempts[0].Outcome == kanban.OutcomeCrashed || !refusal.MatchString(h.LastFailure) {
 		return Guarded{}
 	}
-	streak := leading(h.Attempts, func(a Attempt) bool { return refusal.MatchString(a.Error) })
+	streak := h.since(leading(h.Attempts, func(a Attempt) bool { return refusal.MatchString(a.Error) }))
 	probes := max(len(streak)-1, 0)
 	if probes >= l.AuthProbes {
 		return Guarded{Block: kanban.BlockCapability, Because: fmt.Sprintf("refused %d times in a row: %.200s", len(streak), h.LastFailure)}

@@ -40,6 +40,8 @@ type Sight struct {
 	Ending     worker.Ending //
 	Cause      Cause         // why we asked it to end
 	Asked      time.Time
+	Wanted     bool // somebody asked for its end, and it was not told yet
+	Survived   bool // all was done to end it, and it lives
 	KillGrace  time.Duration
 }
 
@@ -99,10 +101,12 @@ func staleLock(o Open) Verdict {
 }
 
 func judgeAlive(o Open, s Sight, r Rules, now time.Time) Judgement {
-	if s.Cause != NoCause {
+	switch {
+	case s.Cause != NoCause:
 		return judgeAsked(o, s, now)
-	}
-	if s.Claimer {
+	case s.Wanted:
+		return Judgement{Act: Stop, Cause: OperatorOf}
+	case s.Claimer:
 		return Judgement{Again: o.Expires.Add(-r.TTL / 4)}
 	}
 	again := earliest(time.Time{}, o.Expires.Add(-r.TTL/2))
@@ -136,17 +140,28 @@ func judgeAlive(o Open, s Sight, r Rules, now time.Time) Judgement {
 // released beside a living worker would get a second one.
 func judgeAsked(o Open, s Sight, now time.Time) Judgement {
 	patience := s.Asked.Add(s.KillGrace + killSlack)
-	if now.Before(patience) {
+	if now.Before(patience) && !s.Survived {
 		return Judgement{Again: patience}
 	}
-	if o.Expires.Sub(now) <= deferFor/2 {
+	if s.Survived || o.Expires.Sub(now) <= deferFor/2 {
 		return Judgement{Act: Postpone, Cause: s.Cause, Again: now.Add(deferFor / 2)}
 	}
 	return Judgement{Again: o.Expires.Add(-deferFor / 2)}
 }
 
+// cause is why its end was asked for, by us or by somebody whose wish we have not passed on yet.
+func (s Sight) cause() Cause {
+	if s.Cause == NoCause && s.Wanted {
+		return OperatorOf
+	}
+	return s.Cause
+}
+
 // judgeGone: no process is there, and nobody saw how it ended.
 func judgeGone(o Open, s Sight, r Rules, now time.Time) Judgement {
+	if cause := s.cause(); cause != NoCause { // it went as it was asked to
+		return Judgement{Act: End, Verdict: stopped(worker.Exit{PID: o.PID, Ran: now.Sub(o.Started)}, cause, o.Limit)}
+	}
 	graceOver := o.Started.Add(r.CrashGrace)
 	if o.Started.IsZero() || o.Started.After(now.Add(r.CrashGrace)) {
 		graceOver = now // it began before the clock was set back: the grace would last as long as that was

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"gatewayd/internal/problem"
@@ -70,6 +71,9 @@ func (d *Dispatcher) begin(ctx context.Context, w *attached, claim kanban.Claim,
 		LogPath: d.o.Root.LogPath(b.slug, t.ID), LogMax: d.o.Config.LogMaxBytes, Card: cardOf(t), Run: int64(w.run), RunStarted: claim.Run.StartedAt,
 		Lock: d.lock, Lane: lane, Workspace: made.Path, MaxRuntime: w.limit,
 	}
+	if w.review {
+		job.Card.Review, job.Card.Skills = true, withSkill(job.Card.Skills, reviewSkill)
+	}
 	if claim.Run.Profile == "" {
 		job.Card.Assignee = lane.Name
 	}
@@ -92,7 +96,7 @@ func (d *Dispatcher) notStarted(ctx context.Context, b *board, w *attached, err 
 	case errors.Is(err, context.Canceled):
 		v = Verdict{Outcome: kanban.OutcomeReclaimed, Event: kanban.EventReclaimed, Exit: "not_started", Error: "the dispatcher ended before it had started the worker"}
 	case launch == nil || launch.Fault == worker.FaultHost:
-		v.Count = false
+		v.Count, v.Error = false, hostFault+v.Error
 		d.healthOf(w.lane).refused(v.Error, p.now)
 	case launch.Fault == worker.FaultProgram:
 		v.Count = false
@@ -101,7 +105,7 @@ func (d *Dispatcher) notStarted(ctx context.Context, b *board, w *attached, err 
 	if b.handle == nil {
 		return
 	}
-	if err := d.end(ctx, b, w.item(true), v, nil, p); err != nil && !errors.Is(err, kanban.ErrConflict) {
+	if err := d.end(ctx, b, w.item(true), v, nil, w.manual(), p); err != nil && !errors.Is(err, kanban.ErrConflict) {
 		b.log.Warn("card of a failed start could not be put back; its claim will run out", "task", w.task, "run", w.run, "error", err)
 	}
 }
@@ -116,6 +120,16 @@ func causeOf(err error) string {
 		text = string(r[:maxError])
 	}
 	return text
+}
+
+// reviewSkill is what a reviewer is told to follow.
+const reviewSkill = "sdlc-review"
+
+func withSkill(skills []string, skill string) []string {
+	if slices.Contains(skills, skill) {
+		return skills
+	}
+	return append(slices.Clone(skills), skill)
 }
 
 func cardOf(t kanban.Task) worker.Card {

@@ -26,6 +26,8 @@ type Report struct {
 	SpawnFailed []Item         `json:"spawn_failed"`
 	AutoBlocked []Item         `json:"auto_blocked"`
 	Promoted    []Item         `json:"promoted"`
+	Woken       []Item         `json:"woken"`     // scheduled cards whose time came
+	Dismissed   []Item         `json:"dismissed"` // workers that were ended after their run
 	Deferred    []Item         `json:"deferred"`
 	Reconciled  []Item         `json:"reconciled"`
 	Assigned    []Item         `json:"auto_assigned_default"`

@@ -30,9 +30,16 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	if d.lead() {
 		d.locked(ctx, true)
 	}
+	due := time.NewTimer(pollEvery)
+	defer due.Stop()
 	for ctx.Err() == nil {
+		due.Reset(d.untilDue())
 		select {
 		case <-ctx.Done():
+		case <-due.C:
+			if d.leads() {
+				d.locked(ctx, false)
+			}
 		case <-full.C:
 			if d.lead() {
 				d.locked(ctx, true)
@@ -48,6 +55,20 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// untilDue is how long it is until time alone changes something; a moment that has passed is left to the poll, so that a
+// board that cannot be served does not make the loop spin.
+func (d *Dispatcher) untilDue() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	wait := d.o.Config.Interval
+	for _, b := range d.boards {
+		if left := time.Until(b.due); !b.due.IsZero() && left > 0 {
+			wait = min(wait, left)
+		}
+	}
+	return wait
 }
 
 // locked is a tick under the lock. It does not wait for the workers it starts.

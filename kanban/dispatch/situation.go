@@ -14,10 +14,18 @@ import (
 // situation is what the gates look at beside the card. Lanes are filled in as cards ask for them, because looking
 // for programs costs a few system calls.
 func (d *Dispatcher) situation(now time.Time) Situation {
-	_, all := d.running()
+	c := d.running()
 	s := Situation{
 		Now: now, Dispatcher: d.outside, Lanes: d.o.Lanes, State: map[string]LaneState{}, DefaultAssignee: d.o.Config.DefaultAssignee,
-		Limits: DefaultLimits(d.o.Config.RateLimitCooldown), InProgress: all, MaxInProgress: d.o.Config.MaxInProgress, Alive: map[string]string{},
+		Limits: DefaultLimits(d.o.Config.RateLimitCooldown), InProgress: c.all, MaxInProgress: d.o.Config.MaxInProgress, Alive: map[string]string{},
+		Running: c.lanes, Reviewers: c.reviewers, Boards: map[kanban.Slug]BoardState{}, Pools: d.o.Config.Pools, ReviewOff: !d.o.Config.ReviewDispatch,
+		Memory: d.mem.holds(now),
+	}
+	for slug, b := range d.boards {
+		s.Boards[slug] = BoardState{Running: c.boards[slug], Most: b.most, Pause: b.pause}
+		for _, l := range b.leaving {
+			s.Alive[aliveKey(slug, l.task)] = l.name()
+		}
 	}
 	for _, w := range d.workers {
 		if w.exit == nil {
@@ -38,10 +46,9 @@ func (d *Dispatcher) fill(s *Situation, c Candidate) {
 	if _, known := s.State[lane.Name]; known {
 		return
 	}
-	lanes, _ := d.running()
-	state := LaneState{Running: lanes[lane.Name], Missing: missing(lane, d.o.Environ)}
+	state := LaneState{Missing: missing(lane, d.o.Environ)}
 	state.NoModel = lane.NeedsModel && d.o.Offline()
-	state.Backoff = d.health[lane.Name].hold(lane.Name, state.Running, s.Now)
+	state.Backoff = d.health[lane.Name].hold(lane.Name, s.Running[lane.Name], s.Now)
 	s.State[lane.Name] = state
 }
 
@@ -57,8 +64,8 @@ func missing(lane worker.Lane, environ config.Environ) *Hold {
 }
 
 func candidateOf(slug kanban.Slug, c kanban.Candidate) Candidate {
-	out := Candidate{Board: slug, Task: c.Task.ID, Assignee: c.Task.Assignee, Review: c.Review, GuardedFor: c.GuardedFor}
-	out.History = History{LastFailure: c.Task.LastFailureError, LastHandoff: epoch(c.Moved)}
+	out := Candidate{Board: slug, Task: c.Task.ID, Assignee: c.Task.Assignee, Review: c.Review, Priority: c.Task.Priority, GuardedFor: c.GuardedFor}
+	out.History = History{LastFailure: c.Task.LastFailureError, LastHandoff: epoch(c.Moved), Review: c.Review}
 	for _, r := range c.Closed {
 		out.History.Attempts = append(out.History.Attempts, Attempt{Outcome: r.Outcome, Error: r.Error, Ended: epoch(r.EndedAt)})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"gatewayd/kanban"
@@ -44,34 +45,23 @@ func (d *Dispatcher) supply(ctx context.Context, b *board, survey kanban.Survey,
 	return nil
 }
 
-// spawn starts cards, one of each board in turn, so that a board with a thousand ready cards leaves room for one
-// with a single card.
+// spawn starts cards, one at a time: the next is of the board with the fewest workers, so that a board with a thousand
+// ready cards leaves room for one with a single card.
 func (d *Dispatcher) spawn(ctx context.Context, p *pass) {
 	before := d.counted()
-	s := d.situation(p.now)
 	queues := d.queues(p)
-	for progress := true; progress; {
-		progress = false
-		for _, q := range queues {
-			for len(q.ready) > 0 {
-				c := q.ready[0]
-				q.ready = q.ready[1:]
-				if d.consider(ctx, q.b, c, &s, p) {
-					progress = true
-					break
-				}
-				if q.b.trouble != nil || q.b.bad != nil {
-					q.ready = nil // what its other cards would meet as well
-				}
+	if slices.ContainsFunc(queues, func(q *queue) bool { return !q.empty() }) {
+		d.lookAtMemory(p.now)
+	}
+	s := d.situation(p.now)
+	for q := fairest(queues, d.share(s), s.Reviewers); q != nil; q = fairest(queues, d.share(s), s.Reviewers) {
+		for !q.empty() && !d.consider(ctx, q.b, q.next(s.Running, s.Reviewers), &s, p) {
+			if q.b.trouble != nil || q.b.bad != nil {
+				q.drop() // what its other cards would meet as well
 			}
 		}
 	}
 	d.wakeWaiting(before)
-}
-
-type queue struct {
-	b     *board
-	ready []Candidate
 }
 
 // queues are the boards that this tick holds, beginning with another one each time.
@@ -80,7 +70,7 @@ func (d *Dispatcher) queues(p *pass) []*queue {
 	for _, b := range p.locked {
 		if b.handle != nil && b.bad == nil && b.trouble == nil {
 			b.past, b.holds = b.holds, map[string]Hold{}
-			list = append(list, &queue{b: b, ready: b.ready})
+			list = append(list, newQueue(b, b.ready))
 		}
 	}
 	if n := len(list); n > 0 {
@@ -101,13 +91,20 @@ func (d *Dispatcher) consider(life context.Context, b *board, c Candidate, s *Si
 		d.giveUp(ctx, b, c, g, p)
 		return false
 	}
+	hold, pass := d.pullRequest(ctx, b, c, holds, p)
+	if hold != nil {
+		holds = append(holds, *hold)
+	}
 	if len(holds) > 0 {
-		d.hurry(s, c)
+		d.hurry(b, s, c)
 		if b.hold(c.Task, holds[0], p) {
 			d.noteGuard(ctx, b, c, holds[0].Reason)
 		}
-		if until := holds[0].Until; until != nil {
+		switch until := holds[0].Until; {
+		case until != nil:
 			b.look(*until)
+		case holds[0].Reason == MemoryCritical:
+			b.look(p.now.Add(memoryAgain))
 		}
 		return false
 	}
@@ -117,18 +114,28 @@ func (d *Dispatcher) consider(life context.Context, b *board, c Candidate, s *Si
 		d.failed(b, p, err)
 	}
 	if started {
-		state := s.State[lane.Name]
-		state.Running++
-		s.State[lane.Name] = state
-		s.InProgress++
+		s.started(c, lane)
+		if pass {
+			if err := stored(b.handle.PRAuthorizationUsed(ctx, c.Task)); err != nil {
+				b.log.Warn("permission for one start is not used up", "task", c.Task, "error", err)
+			}
+		}
+		d.mem.last = p.now
+		s.Memory = d.mem.holds(p.now)
 	}
 	return started
 }
 
 // hurry ends the worker of an earlier run that keeps a ready card waiting.
-func (d *Dispatcher) hurry(s *Situation, c Candidate) {
+func (d *Dispatcher) hurry(b *board, s *Situation, c Candidate) {
 	if w := d.workers[s.Alive[aliveKey(c.Board, c.Task)]]; w != nil {
 		w.stop(RunOver, s.Now)
+	}
+	for _, l := range b.leaving {
+		if l.task == c.Task && l.ending == nil {
+			l.since = s.Now.Add(-leftoverGrace)
+			b.look(s.Now) // the next tick ends it
+		}
 	}
 }
 
@@ -152,7 +159,7 @@ func (b *board) hold(task string, h Hold, p *pass) (begun bool) {
 func (d *Dispatcher) noteGuard(ctx context.Context, b *board, c Candidate, reason Reason) {
 	kind := "respawn_guarded"
 	switch reason {
-	case RateLimitCooldown, BlockerAuth, RecentSuccess:
+	case InfrastructureCooldown, RateLimitCooldown, BlockerAuth, RecentSuccess, ActivePR:
 	case NoLane:
 		kind = "skipped_nonspawnable"
 	default:
@@ -194,7 +201,7 @@ func (d *Dispatcher) start(ctx, life context.Context, b *board, c Candidate, lan
 	w := &attached{
 		id: worker.KeeperID(b.path, int64(claim.Run.ID), claim.Run.StartedAt), board: b.slug, task: c.Task, run: claim.Run.ID, lane: lane.Name,
 		ending: lane.Ending, grace: lane.KillGrace, started: time.Unix(claim.Run.StartedAt, 0),
-		limit: runtimeLimit(claim, lane), workdir: b.workdir,
+		limit: runtimeLimit(claim, lane), workdir: b.workdir, review: c.Review,
 	}
 	d.workers[w.id] = w
 	p.started.Add(1)
@@ -221,10 +228,38 @@ func runtimeLimit(claim kanban.Claim, lane worker.Lane) time.Duration {
 	return lane.MaxRuntime
 }
 
+// share is how many workers each board has.
+func (d *Dispatcher) share(s Situation) map[kanban.Slug]int {
+	share := make(map[kanban.Slug]int, len(s.Boards))
+	for slug, b := range s.Boards {
+		share[slug] = b.Running
+	}
+	return share
+}
+
+// pullRequest holds a card back, where that is wanted, while a comment names a pull request that may be its own. It is
+// asked last, because it reads the comments; a card that may start all the same uses its permission up.
+func (d *Dispatcher) pullRequest(ctx context.Context, b *board, c Candidate, holds []Hold, p *pass) (hold *Hold, pass bool) {
+	if !d.o.Config.ActivePRGuard || c.Review || len(holds) > 0 {
+		return nil, false
+	}
+	found, err := b.handle.ActivePR(ctx, c.Task, p.now.Add(-prWindow).Unix())
+	if err != nil || found.URL == "" || found.Authorized {
+		return nil, found.Authorized
+	}
+	until := epoch(found.At).Add(prWindow)
+	return &Hold{
+		Reason: ActivePR, Detail: "a comment names " + found.URL + ", which may be this card's", Since: at(found.At), Until: &until,
+		Remedy: "gatewayd kanban authorize-existing-pr " + c.Task + ", or assign the card to another lane",
+	}, false
+}
+
+// prWindow is how long a comment that names a pull request keeps its card back.
+const prWindow = 24 * time.Hour
+
 // counted is how many workers are running, all boards.
 func (d *Dispatcher) counted() int {
-	_, all := d.running()
-	return all
+	return d.running().all
 }
 
 // wakeWaiting has boards looked at whose cards wait for a place, when one became free.
@@ -236,7 +271,7 @@ func (d *Dispatcher) wakeWaiting(before int) {
 	}
 	for _, b := range d.boards {
 		for _, h := range b.holds {
-			if h.Reason == GlobalCap || h.Reason == LaneCap || h.Reason == LaneBackoff || h.Reason == PreviousWorker {
+			if slices.Contains([]Reason{GlobalCap, LaneCap, PoolCap, BoardCap, LaneBackoff, PreviousWorker}, h.Reason) {
 				d.Wake(b.slug)
 				break
 			}

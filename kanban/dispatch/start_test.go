@@ -82,7 +82,7 @@ func TestAWorkerThatOutlivesItsRunIsEnded(t *testing.T) {
 	d := h.dispatcher()
 	tickUntil(t, d, "the worker", isStatus(t, b, id, kanban.StatusRunning))
 	w := onlyWorker(t, d)
-	must(t, b.Block(t.Context(), id, kanban.Block{Reason: "a person stopped it"}))
+	must(t, b.Block(t.Context(), id, kanban.Block{Run: &w.run, Reason: "it needs a person"}))
 	_, err := d.Tick(t.Context())
 	must(t, err)
 	if !w.proc.Alive() || w.over.IsZero() {
@@ -92,7 +92,7 @@ func TestAWorkerThatOutlivesItsRunIsEnded(t *testing.T) {
 	w.over = w.over.Add(-leftoverGrace)
 	d.mu.Unlock()
 	tickUntil(t, d, "the worker's end", func() bool { d.mu.Lock(); defer d.mu.Unlock(); return len(d.workers) == 0 })
-	if s := status(t, b, id); s != kanban.StatusBlocked {
+	if s := status(t, b, id); s != kanban.StatusBlocked || events(t, b, id, kanban.EventTerminalWorkerReaped) != 1 {
 		t.Errorf("the card is %s", s)
 	}
 }

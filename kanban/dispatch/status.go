@@ -2,6 +2,8 @@ package dispatch
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"gatewayd/kanban"
@@ -18,6 +20,8 @@ type Status struct {
 	Ticks         int64         `json:"ticks"`
 	InProgress    int           `json:"in_progress"`
 	MaxInProgress int           `json:"max_in_progress"` // 0 = no limit
+	Memory        MemoryStatus  `json:"memory"`
+	Pools         []PoolStatus  `json:"pools,omitempty"`
 	Boards        []BoardStatus `json:"boards"`
 	Lanes         []LaneStatus  `json:"lanes"`
 }
@@ -31,12 +35,21 @@ type LockStatus struct {
 	From *time.Time `json:"since,omitempty"`
 }
 
+// PoolStatus is one of kanban.pools.
+type PoolStatus struct {
+	Name   string `json:"pool"`
+	Taken  int    `json:"taken"`
+	Places int    `json:"places"`
+}
+
 // BoardStatus is one board.
 type BoardStatus struct {
 	Slug     kanban.Slug    `json:"board"`
 	Path     string         `json:"path"`
 	State    string         `json:"state"` // ok, empty, disabled, unavailable, locked
 	Hold     *Hold          `json:"held,omitempty"`
+	Pause    *kanban.Pause  `json:"pause,omitempty"`
+	Most     int            `json:"max_in_progress,omitempty"` // 0 = no limit
 	Running  int            `json:"running"`
 	Ready    int            `json:"ready"`
 	Holds    map[Reason]int `json:"holds,omitempty"` // ready cards by what holds them
@@ -71,9 +84,9 @@ func (d *Dispatcher) publish(p *pass) {
 		}
 	}
 	s.NextTick = &next
-	var lanes map[string]int
-	lanes, s.InProgress = d.running()
-	s.Lanes = d.laneStatus(lanes, p.now)
+	c := d.running()
+	s.InProgress, s.Memory = c.all, d.mem.state
+	s.Lanes, s.Pools = d.laneStatus(c.lanes, p.now), d.poolStatus(c.lanes)
 	d.published.Store(&s)
 }
 
@@ -90,6 +103,20 @@ func (d *Dispatcher) laneStatus(running map[string]int, now time.Time) []LaneSta
 	return list
 }
 
+func (d *Dispatcher) poolStatus(running map[string]int) []PoolStatus {
+	var list []PoolStatus
+	for _, name := range slices.Sorted(maps.Keys(d.o.Config.Pools)) {
+		p := PoolStatus{Name: name, Places: d.o.Config.Pools[name]}
+		for lane, n := range running {
+			if l, ok := d.o.Lanes.Lookup(lane); ok && l.Pool == name {
+				p.Taken += n
+			}
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
 func (d *Dispatcher) lockStatus() LockStatus {
 	s := LockStatus{Path: d.o.Root.SingletonLockPath(), Ours: d.leader != nil}
 	s.PID, s.Host, s.From = d.holder.PID, d.holder.Host, at(d.holder.Since)
@@ -97,7 +124,7 @@ func (d *Dispatcher) lockStatus() LockStatus {
 }
 
 func (b *board) status() BoardStatus {
-	s := BoardStatus{Slug: b.slug, Path: b.path, State: "ok", Hold: b.outside, Running: b.running, Ready: len(b.ready), LastTick: when(b.lastTick), Due: when(b.due)}
+	s := BoardStatus{Slug: b.slug, Path: b.path, State: "ok", Hold: b.outside, Running: b.running, Pause: b.pause, Most: b.most, Ready: len(b.ready), LastTick: when(b.lastTick), Due: when(b.due)}
 	switch {
 	case b.bad != nil:
 		s.State = "disabled"
@@ -107,6 +134,11 @@ func (b *board) status() BoardStatus {
 		s.State = "locked"
 	case b.handle == nil:
 		s.State = "empty"
+	case b.pause != nil:
+		s.State = "paused"
+	}
+	if s.Hold == nil {
+		s.Hold = PauseHold(b.pause)
 	}
 	if len(b.holds) > 0 {
 		s.Holds = map[Reason]int{}

@@ -181,6 +181,7 @@ func TestAForeignWorkerThatShouldEndKeepsItsCardWithoutALineEachTick(t *testing.
 	set(t, b, `UPDATE task_runs SET started_at = started_at - 100`)
 	set(t, b, `UPDATE tasks SET claim_expires = claim_expires - 890`)
 	d := h.dispatcher()
+	tickUntil(t, d, "the deferral", func() bool { return events(t, b, id, "reclaim_deferred") > 0 })
 	for range 4 {
 		_, err := d.Tick(t.Context())
 		must(t, err)

@@ -19,16 +19,22 @@ func (d *Dispatcher) upkeep(ctx context.Context, b *board, p *pass) error {
 	if err != nil {
 		return fmt.Errorf("survey board: %w", err)
 	}
-	b.wrote = false
+	b.wrote, b.pause = false, survey.Pause
 	open := map[kanban.RunID]bool{}
 	for _, row := range survey.Running {
 		open[row.Run.ID] = true
+		if w := d.workers[b.keeper(row)]; w != nil {
+			w.wish = row.Stop
+		}
 	}
 	ended, err := d.settleEnded(ctx, b, open, p)
 	if err != nil {
 		return err
 	}
-	b.others, b.running = map[string]string{}, 0
+	if err := d.wakeDue(ctx, b, survey, p); err != nil {
+		return err
+	}
+	b.others, b.running = map[string]other{}, 0
 	for _, row := range survey.Running {
 		if ended[row.Run.ID] {
 			continue
@@ -37,7 +43,14 @@ func (d *Dispatcher) upkeep(ctx context.Context, b *board, p *pass) error {
 			return err
 		}
 	}
-	d.leftovers(b, open, p)
+	d.remember(b, survey, p)
+	d.depart(ctx, b, survey, p)
+	d.leftovers(ctx, b, open, p)
+	for run := range b.endings {
+		if !open[run] {
+			delete(b.endings, run)
+		}
+	}
 	d.sweep(ctx, b, len(ended) > 0, p)
 	return d.supply(ctx, b, survey, p)
 }
@@ -57,10 +70,36 @@ func (d *Dispatcher) settleEnded(ctx context.Context, b *board, open map[kanban.
 	return ended, nil
 }
 
+// keeper names the keeper that a running card has, if one of ours has it.
+func (b *board) keeper(row kanban.Running) string {
+	return worker.KeeperID(b.path, int64(row.Run.ID), epoch(row.Started()).Unix())
+}
+
+// wakeDue wakes the scheduled cards whose time has come, and has the board looked at again when the next one is due.
+func (d *Dispatcher) wakeDue(ctx context.Context, b *board, survey kanban.Survey, p *pass) error {
+	next := epoch(survey.Wake)
+	if !next.IsZero() && !p.now.Before(next) {
+		var woken []string
+		var err error
+		if woken, next, err = b.handle.WakeDue(ctx, p.now); stored(err) != nil {
+			return fmt.Errorf("wake scheduled cards: %w", err)
+		}
+		b.wrote = b.wrote || len(woken) > 0
+		for _, id := range woken {
+			p.note(&p.Woken, Item{Board: b.slug, Task: id})
+			b.log.Info("scheduled card wakes", "task", id)
+		}
+	}
+	if !next.IsZero() {
+		b.look(next)
+	}
+	return nil
+}
+
 // tend judges one running card and acts.
 func (d *Dispatcher) tend(ctx context.Context, b *board, row kanban.Running, p *pass) error {
 	o := openOf(row)
-	keeper := worker.KeeperID(b.path, int64(o.Run), o.Started.Unix())
+	keeper := b.keeper(row)
 	w := d.workers[keeper]
 	if w == nil {
 		w = d.claimed(ctx, b, row, o, p)
@@ -86,7 +125,7 @@ func (d *Dispatcher) tend(ctx context.Context, b *board, row kanban.Running, p *
 	if j.Act != End && j.Act != Reconcile {
 		b.running++
 		if w == nil && !sight.Remote {
-			b.others[o.Task] = row.Run.Profile
+			b.others[o.Task] = other{row.Run.Profile, row.Source == kanban.StatusReview}
 		}
 	}
 	return d.act(ctx, b, row, o, w, j, p)
@@ -106,8 +145,9 @@ func (d *Dispatcher) claimed(ctx context.Context, b *board, row kanban.Running, 
 	w := &attached{
 		id: worker.KeeperID(b.path, int64(o.Run), o.Started.Unix()), board: b.slug, task: o.Task, run: o.Run, lane: row.Run.Profile,
 		ending: worker.ByWorker, grace: 5 * time.Second, started: o.Started, limit: o.Limit, print: row.Task.WorkerStarted,
+		review: row.Source == kanban.StatusReview, wish: row.Stop,
 	}
-	if !d.adopt(ctx, b, w, p, false) {
+	if !d.adopt(ctx, b, w, p) {
 		return nil
 	}
 	return w
@@ -129,23 +169,22 @@ func (d *Dispatcher) act(ctx context.Context, b *board, row kanban.Running, o Op
 		_, err := b.handle.Extend(ctx, o.Task, o.Lock, o.Expires.Unix(), d.o.Config.ClaimTTL, nil)
 		return stored(err)
 	case Stop:
-		if w == nil { // started by somebody else: only its own keeper or dispatcher may signal it
-			if near := o.Expires.Add(-deferFor / 2); p.now.Before(near) {
-				b.look(near)
-				return nil
-			}
-			return d.postpone(ctx, b, o, j, p, item)
+		if w == nil {
+			return d.stopForeign(ctx, b, row, o, j, p, item)
 		}
 		b.log.Info("worker is asked to end", "task", o.Task, "run", o.Run, "pid", o.PID, "why", string(j.Cause))
 		w.stop(j.Cause, p.now)
 		b.look(p.now.Add(w.grace + killSlack))
 	case Postpone:
+		if e := b.endings[o.Run]; e.over() {
+			e.again = p.now.Add(deferFor)
+		}
 		return d.postpone(ctx, b, o, j, p, item)
 	case End:
 		if w == nil {
 			j.Verdict = d.byTrailer(b, o, j.Verdict)
 		}
-		if err := d.end(ctx, b, item, j.Verdict, nil, p); err != nil {
+		if err := d.end(ctx, b, item, j.Verdict, nil, b.manual(row, j.Verdict), p); err != nil {
 			return err
 		}
 		if keeper := worker.KeeperID(b.path, int64(o.Run), o.Started.Unix()); w == nil && b.unread[keeper].text != "" {
@@ -190,11 +229,11 @@ func (d *Dispatcher) reconcile(ctx context.Context, b *board, item Item, p *pass
 	return stored(err)
 }
 
-// end closes a run, and says so.
-func (d *Dispatcher) end(ctx context.Context, b *board, item Item, v Verdict, exit *worker.Exit, p *pass) error {
+// end closes a run, and says so. manual tells how the worker of a stop request went, nil where there was none.
+func (d *Dispatcher) end(ctx context.Context, b *board, item Item, v Verdict, exit *worker.Exit, manual map[string]any, p *pass) error {
 	ended, err := b.handle.EndRun(ctx, kanban.End{
 		Task: item.Task, Run: item.Run, Outcome: v.Outcome, EventKind: v.Event, Payload: payloadOf(item, v, exit), Error: v.Error,
-		Count: v.Count, Limit: d.o.Config.FailureLimit, Sticky: v.Sticky, TripNow: v.TripNow,
+		Count: v.Count, Limit: d.o.Config.FailureLimit, Sticky: v.Sticky, TripNow: v.TripNow, Reset: manual != nil, Manual: manual,
 	})
 	if err = stored(err); err != nil {
 		return err
@@ -227,15 +266,18 @@ func payloadOf(item Item, v Verdict, exit *worker.Exit) map[string]any {
 	return payload
 }
 
-// leftovers ends workers that live on after their run: a card that was blocked, archived or taken over must not
-// keep a process, but one that just completed its card may say goodbye.
-func (d *Dispatcher) leftovers(b *board, open map[kanban.RunID]bool, p *pass) {
+// leftovers ends workers of ours that live on after their run: a card that was blocked or taken over must not keep a
+// process, but one that just completed its card may say goodbye. That of an archived card is ended at once.
+func (d *Dispatcher) leftovers(ctx context.Context, b *board, open map[kanban.RunID]bool, p *pass) {
 	for _, w := range d.workers {
 		if w.board != b.slug || w.exit != nil || w.proc == nil || open[w.run] {
 			continue
 		}
 		if w.over.IsZero() {
 			w.over = p.now
+			if d.archived(ctx, b, w.task) {
+				w.over = p.now.Add(-leftoverGrace)
+			}
 		}
 		if end := w.over.Add(leftoverGrace); p.now.Before(end) {
 			b.look(end)
@@ -263,6 +305,7 @@ func (d *Dispatcher) sight(b *board, row kanban.Running, o Open, w *attached, no
 	s := Sight{KillGrace: 5 * time.Second, Ending: worker.ByWorker}
 	if w != nil {
 		s.Attached, s.Starting, s.Ending, s.Cause, s.Asked, s.KillGrace = true, w.proc == nil, w.ending, w.cause, w.asked, w.grace
+		s.Wanted = row.Stop != nil
 		s.Alive = w.proc != nil && w.proc.Alive()
 		return s
 	}
@@ -275,7 +318,19 @@ func (d *Dispatcher) sight(b *board, row kanban.Running, o Open, w *attached, no
 		s.HostEnded = true
 		return s
 	}
+	s.Wanted = row.Stop != nil
 	s.Alive = o.PID != 0 && procfs.LivesAs(o.PID, print)
+	if e := b.endings[o.Run]; e != nil && (e.again.IsZero() || now.Before(e.again)) {
+		s.Cause, s.Asked, s.KillGrace = e.cause, e.asked, foreignLimit
+		s.Survived = e.over() && e.again.IsZero()
+		s.Alive = s.Alive || (!e.over() || e.how.Left > 0) && !mutation.On("card-is-free-with-its-leader") // the leader may be gone before what it started
+	} else {
+		delete(b.endings, o.Run) // it survived once; now it is tried anew
+	}
+	if before := d.hostStart; !s.Alive && o.PID != 0 && !whole(print) && !before.IsZero() && o.Started.Before(before) {
+		s.HostEnded = true // rows of older programs name no boot; their times tell
+		return s
+	}
 	s.Claimer = d.tended(o, now)
 	s.Dispatched = o.Lock != "" && (o.Lock == d.lock || o.Lock == b.before || row.Dispatched && !mutation.On("only-the-last-dispatcher-is-known"))
 	return s

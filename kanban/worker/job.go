@@ -20,6 +20,7 @@ type Card struct {
 	Model, Provider     string
 	Reasoning           string
 	Skills              []string
+	Review              bool // the worker reviews what another one did
 	GoalMode            bool
 	GoalMaxTurns        int64
 	Kind, WorkspacePath string // workspace_kind and workspace_path as the card holds them
@@ -91,7 +92,13 @@ func (j Job) prompt() string {
 	b.WriteString(j.Card.text())
 	if j.Lane.Ending == ByWorker && j.Lane.Preset != "hermes" {
 		fmt.Fprintf(&b, "\n# How to end this card\n\nWork in %s. When you are finished, run exactly one of these and then stop:\n\n", j.Workspace)
-		fmt.Fprintf(&b, "    %s kanban complete %s --summary \"what you did, in one or two sentences\"\n", j.Exe, j.Card.ID)
+		if j.Card.Review {
+			b.WriteString("You review what an earlier run of this card did. The first line approves it, the second sends it back.\n\n")
+			fmt.Fprintf(&b, "    %s kanban complete %s --summary \"what you found, in one or two sentences\"\n", j.Exe, j.Card.ID)
+			fmt.Fprintf(&b, "    %s kanban request-changes %s \"what must change\"\n", j.Exe, j.Card.ID)
+		} else {
+			fmt.Fprintf(&b, "    %s kanban complete %s --summary \"what you did, in one or two sentences\"\n", j.Exe, j.Card.ID)
+		}
 		fmt.Fprintf(&b, "    %s kanban block %s \"what you need from a person\"\n\n", j.Exe, j.Card.ID)
 		b.WriteString("A card that is not ended counts as not done, whatever was achieved.\n")
 	}

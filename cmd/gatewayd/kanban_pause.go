@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gatewayd/kanban"
+)
+
+// pauseVerbs stop a board's starts and let them go on.
+func (v *boardVerbs) pauseVerbs() []*cobra.Command {
+	return []*cobra.Command{v.pauseVerb(), v.drainVerb(), v.resumeVerb(), v.authorizePRVerb()}
+}
+
+func (v *boardVerbs) pauseVerb() *cobra.Command {
+	return &cobra.Command{
+		Use: "pause [REASON...]", Short: "Start no card of the board until it is resumed; workers that run go on", Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return v.onBoard(cmd.Context(), func(ctx context.Context, h house, b *kanban.Board) error {
+				if err := b.Pause(ctx, kanban.Pause{Mode: kanban.PauseStarts, Reason: words(args, 0), By: h.speaker()}); err != nil {
+					return err
+				}
+				fmt.Fprintf(v.std.out, "board %s is paused: no card starts until `gatewayd kanban resume` (a Hermes dispatcher does not know of pauses)\n", b.Slug())
+				return nil
+			})
+		},
+	}
+}
+
+func (v *boardVerbs) drainVerb() *cobra.Command {
+	var kill, wait bool
+	cmd := &cobra.Command{
+		Use: "drain [REASON...]", Short: "Start no card, and let the board become empty of workers", Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return v.onBoard(cmd.Context(), func(ctx context.Context, h house, b *kanban.Board) error {
+				reason := words(args, 0)
+				if err := b.Pause(ctx, kanban.Pause{Mode: kanban.PauseDrain, Reason: reason, By: h.speaker()}); err != nil {
+					return err
+				}
+				if kill {
+					asked, err := b.StopAll(ctx, reason, h.speaker())
+					if err != nil {
+						return err
+					}
+					fmt.Fprintf(v.std.out, "%d workers are asked to end; their cards go back to where they were claimed from\n", asked)
+				}
+				if wait {
+					return v.waitEmpty(ctx, b)
+				}
+				running, err := b.Running(ctx)
+				if err == nil {
+					fmt.Fprintf(v.std.out, "board %s is being drained: %d workers run, no card starts until `gatewayd kanban resume`\n", b.Slug(), len(running))
+				}
+				return err
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&kill, "kill", false, "end the workers that run")
+	cmd.Flags().BoolVar(&wait, "wait", false, "return when no worker runs any more")
+	return cmd
+}
+
+// waitEmpty looks at the board a few times a second: its workers end in other processes.
+func (v *boardVerbs) waitEmpty(ctx context.Context, b *kanban.Board) error {
+	tick := time.NewTicker(250 * time.Millisecond)
+	defer tick.Stop()
+	last := -1
+	for {
+		running, err := b.Running(ctx)
+		switch {
+		case err != nil:
+			return err
+		case len(running) == 0:
+			fmt.Fprintf(v.std.out, "board %s is drained\n", b.Slug())
+			return nil
+		case len(running) != last:
+			last = len(running)
+			fmt.Fprintf(v.std.err, "waiting for %d workers\n", last)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+func (v *boardVerbs) resumeVerb() *cobra.Command {
+	return &cobra.Command{
+		Use: "resume", Short: "Let a paused or drained board start cards again", Args: exactly(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return v.onBoard(cmd.Context(), func(ctx context.Context, h house, b *kanban.Board) error {
+				if err := b.Resume(ctx, h.speaker()); err != nil {
+					return err
+				}
+				fmt.Fprintf(v.std.out, "board %s starts cards again\n", b.Slug())
+				return nil
+			})
+		},
+	}
+}
+
+func (v *boardVerbs) authorizePRVerb() *cobra.Command {
+	return v.change("authorize-existing-pr CARD", "Let a card start once although a comment names a pull request", exactly(1),
+		func(ctx context.Context, h house, b *kanban.Board, card, _ string) (string, error) {
+			return card + " may start once more", b.AuthorizeExistingPR(ctx, card, h.speaker())
+		})
+}
