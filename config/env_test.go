@@ -82,7 +82,7 @@ func TestAWorkerKnowsItsRun(t *testing.T) {
 	if ours.Worker == nil || *ours.Worker != want {
 		t.Errorf("worker: %+v", ours.Worker)
 	}
-	theirs := load(t, home, "HERMES_KANBAN_TASK=t_1", "HERMES_KANBAN_RUN_ID=42", "HERMES_KANBAN_DB=/x/kanban.db")
+	theirs := load(t, home, "HERMES_KANBAN_TASK=t_1", "HERMES_KANBAN_RUN_ID=42", "HERMES_KANBAN_DB=/x/kanban.db", "HERMES_KANBAN_CLAIM_LOCK=host:2")
 	if theirs.Worker == nil || theirs.Worker.Run != 42 || theirs.Worker.DB != "/x/kanban.db" {
 		t.Errorf("worker of the original: %+v", theirs.Worker)
 	}

@@ -148,7 +148,7 @@ func TestBoardRootFollowsFileThenVariableThenHome(t *testing.T) {
 	if l := load(t, home, foreign); l.Kanban.Root != home {
 		t.Errorf("a path of the original counts outside a worker: %q", l.Kanban.Root)
 	}
-	if l := load(t, home, foreign, "HERMES_KANBAN_TASK=t1", "HERMES_KANBAN_RUN_ID=7"); l.Kanban.Root != root {
+	if l := load(t, home, foreign, "HERMES_KANBAN_TASK=t1", "HERMES_KANBAN_RUN_ID=7", "HERMES_KANBAN_CLAIM_LOCK=host:1"); l.Kanban.Root != root {
 		t.Errorf("a path of the original does not count inside a worker: %q", l.Kanban.Root)
 	}
 }

@@ -1,6 +1,10 @@
 package config
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
 
 // Worker is what a dispatcher told this process: which card it works on and by which run it may write.
 type Worker struct {
@@ -18,6 +22,24 @@ const (
 	taskEnv   = "GATEWAYD_KANBAN_TASK"
 	keeperEnv = "GATEWAYD_KEEPER"
 )
+
+// WithoutWorker is the environment without what a dispatcher told a worker. A daemon that a worker starts is a daemon of its own: it
+// must neither speak for that worker nor serve its boards.
+func (e Environ) WithoutWorker() Environ {
+	l := &loader{Loaded: Loaded{Environ: e}}
+	if !l.insideWorker() {
+		return e
+	}
+	known := map[string]bool{}
+	for _, v := range variables {
+		known[v.name], known[hermesName(v.name)] = true, v.hermes
+	}
+	return slices.DeleteFunc(slices.Clone(e), func(word string) bool {
+		name, _, _ := strings.Cut(word, "=")
+		told := strings.HasPrefix(name, "GATEWAYD_KANBAN_") || strings.HasPrefix(name, "HERMES_KANBAN_")
+		return told && !known[name] || slices.Contains([]string{keeperEnv, "GATEWAYD_TASK_FILE", "GATEWAYD_EXE"}, name)
+	})
+}
 
 func (l *loader) insideWorker() bool {
 	_, task := l.workerVariable(taskEnv)
@@ -58,4 +80,7 @@ func (l *loader) workerRun(w *Worker) {
 		return
 	}
 	w.Run = run
+	if w.Lock == "" {
+		l.refuse(taskEnv, "is set without GATEWAYD_KANBAN_CLAIM_LOCK, so this process cannot be told from another", "start workers through a dispatcher", nil)
+	}
 }

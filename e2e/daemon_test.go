@@ -28,6 +28,10 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv(claimerEnv); path != "" {
 		os.Exit(claimAll(path))
 	}
+	if door := os.Getenv(playEnv); door != "" {
+		program = os.Getenv("GATEWAYD_TEST_PROGRAM")
+		os.Exit(playWorker(door))
+	}
 	flag.Parse()
 	os.Exit(buildAndRun(m))
 }

@@ -2,32 +2,31 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 
 	"gatewayd/gateway/provider"
 	"gatewayd/gateway/tool"
 	"gatewayd/internal/fakellm"
+	"gatewayd/kanban"
+	boardtools "gatewayd/kanban/worker/tools"
 )
 
 // desk is a board that takes everything.
 type desk struct{ said []string }
 
-func (d *desk) Show(context.Context, string) (any, error) { return map[string]string{"id": "t_1"}, nil }
-
-func (d *desk) Complete(_ context.Context, c tool.Completion) error {
-	d.said = append(d.said, "complete "+c.Summary)
-	return nil
+func (d *desk) Tools() []boardtools.Tool {
+	return (&boardtools.Desk{Worker: &kanban.Fence{Task: "t_1", Run: 7}}).Tools()
 }
 
-func (d *desk) Block(_ context.Context, reason, _ string) error {
-	d.said = append(d.said, "block "+reason)
-	return nil
-}
-
-func (d *desk) Comment(_ context.Context, _, body string) error {
-	d.said = append(d.said, "comment "+body)
-	return nil
+func (d *desk) Call(_ context.Context, name string, args json.RawMessage) boardtools.Answer {
+	var said struct{ Body, Summary, Reason string }
+	if err := json.Unmarshal(args, &said); err != nil {
+		return boardtools.Answer{Err: err}
+	}
+	d.said = append(d.said, strings.TrimPrefix(name, "kanban_")+" "+said.Body+said.Summary+said.Reason)
+	return boardtools.Answer{Body: map[string]any{"ok": true}, Ended: name != "kanban_comment"}
 }
 
 func TestAWorkersExitCodeTellsWhoIsToBlame(t *testing.T) {

@@ -76,7 +76,8 @@ func work(ctx context.Context, c *cli, h house, b *kanban.Board) (code int, err 
 	if err != nil {
 		return 0, err
 	}
-	verbs, ended := tool.BoardTools(ownCard{b, h.Worker.Task, kanban.RunID(h.Worker.Run)})
+	desk := deskOf(h.Loaded, &shelf{Root: h.root, config: h.Config, log: log, current: b.Slug(), held: map[kanban.Slug]*kanban.Board{b.Slug(): b}}, h.workerFence(b.Slug()), h.speaker())
+	verbs, ended := tool.BoardTools(&desk)
 	options.Model, options.Log, options.Tools = model, log, options.Tools.With(verbs...)
 	card := gateway.Card{Board: string(b.Slug()), Task: h.Worker.Task, Run: h.Worker.Run, Text: text, Dir: h.Worker.Workspace, Ended: ended}
 	return gateway.New(options).Work(ctx, card, c.std.out), nil
@@ -92,37 +93,4 @@ func taskText(ctx context.Context, h house, b *kanban.Board) (string, error) {
 		return string(raw), nil
 	}
 	return b.Context(ctx, h.Worker.Task)
-}
-
-// ownCard lets the model speak for its card and no other; the run is the fence.
-type ownCard struct {
-	board *kanban.Board
-	task  string
-	run   kanban.RunID
-}
-
-func (o ownCard) Show(ctx context.Context, task string) (any, error) {
-	return o.board.Show(ctx, o.orOwn(task))
-}
-
-func (o ownCard) Complete(ctx context.Context, done tool.Completion) error {
-	return o.board.Complete(ctx, o.task, kanban.Completion{
-		Run: &o.run, Summary: done.Summary, Result: done.Result, Metadata: done.Metadata, CreatedCards: done.CreatedCards,
-	})
-}
-
-func (o ownCard) Block(ctx context.Context, reason, kind string) error {
-	return o.board.Block(ctx, o.task, kanban.Block{Run: &o.run, Reason: reason, Kind: kind})
-}
-
-func (o ownCard) Comment(ctx context.Context, task, body string) error {
-	_, err := o.board.Comment(ctx, o.orOwn(task), o.task, body)
-	return err
-}
-
-func (o ownCard) orOwn(task string) string {
-	if task == "" {
-		return o.task
-	}
-	return task
 }

@@ -71,6 +71,7 @@ func (c *cli) build(ctx context.Context) (built *daemon, err error) {
 		started: time.Now(), foreground: c.foreground, std: c.std, asked: make(chan os.Signal, 2),
 		apiStops: make(chan struct{}), dispatchStops: make(chan struct{}), passedOver: map[kanban.Slug]string{},
 	}
+	c.std.environ = config.Environ(c.std.environ).WithoutWorker() // a daemon is nobody's worker, whoever started it
 	if d.config, err = c.load(); err != nil {
 		return nil, err
 	}
@@ -279,7 +280,10 @@ func (d *daemon) makeDispatcher(context.Context) error {
 	runs := filepath.Join(d.config.Kanban.Root, "runs")
 	d.dispatcher, err = dispatch.New(dispatch.Options{
 		Root: d.root, Acquire: d.acquireBoard, Lanes: lanes, Config: d.config.Kanban, Environ: d.config.Environ,
-		Launcher: &worker.Local{Reaper: d.reaper, Environ: d.config.Environ, RunsDir: runs}, RunsDir: runs,
+		Launcher: &worker.Local{
+			Reaper: d.reaper, Environ: d.config.Environ, RunsDir: runs,
+			Signer: worker.NewSigner(d.key.Reveal()), MCPURL: "http://" + d.listener.Addr().String() + "/mcp",
+		}, RunsDir: runs,
 		Workspaces: worker.Workspaces{Git: worker.GitBy(d.reaper, d.config.Environ)}, Home: d.config.Home, Exe: exe,
 		Offline: func() bool { return d.model.Describe().Offline }, Log: d.log,
 	})

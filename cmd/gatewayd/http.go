@@ -15,6 +15,8 @@ import (
 	"gatewayd/internal/problem"
 	"gatewayd/kanban"
 	"gatewayd/kanban/dispatch"
+	"gatewayd/kanban/mcp"
+	"gatewayd/kanban/worker"
 	"gatewayd/sessiondb"
 )
 
@@ -28,12 +30,20 @@ func (d *daemon) makeAPI(context.Context) error {
 		Handler: api.New(api.Options{
 			Chat: d.gateway, Sessions: d.store, Store: d.store, Boards: boardDoor{d.root, d}, Dispatch: dispatchDoor{d.dispatcher}, Notices: noticeDoor{d},
 			Model: d.model.Describe, Checks: d.checks, Status: func(context.Context) any { return d.status() }, Diagnose: d.dispatcher.Diagnose,
+			MCP: d.mcp(), RunToken: worker.NewSigner(d.key.Reveal()).Fence,
 			Key: d.key.Reveal(), Addr: d.listener.Addr().String(), AllowedHosts: d.config.API.AllowedHosts,
 			AllowedOrigins: d.config.API.AllowedOrigins, MaxBody: d.config.API.MaxBodyBytes, MaxTurns: d.config.API.MaxConcurrentTurns,
 			SystemPrompt: d.config.Agent.SystemPrompt, PID: os.Getpid(), Version: version, Started: d.started, Metrics: metrics, Log: d.log,
 		}),
 	}
 	return nil
+}
+
+// mcp serves the boards as tools, to workers by the tokens of their runs and to other agents by the API key.
+func (d *daemon) mcp() http.Handler {
+	desk := deskOf(d.config, boardDoor{d.root, d}, nil, "api")
+	desk.Wake, desk.Secrets = d.dispatcher.Wake, append(desk.Secrets, d.key.Reveal())
+	return mcp.Handler(mcp.Options{Desk: desk, Version: version, Run: api.RunOf})
 }
 
 // listen serves until it is told to stop. Requests that are under way get their last words: the turns that they

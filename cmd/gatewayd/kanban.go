@@ -87,15 +87,7 @@ func (v *boardVerbs) onBoard(ctx context.Context, do func(context.Context, house
 			err = cerr
 		}
 	}()
-	if h.Worker != nil {
-		b = b.As(h.fenceOf(slug)) // whatever a worker that was superseded asks for, it writes nothing
-	}
-	return do(ctx, h, b)
-}
-
-// fenceOf is what a worker acts for.
-func (h house) fenceOf(slug kanban.Slug) kanban.Fence {
-	return kanban.Fence{Board: slug, Task: h.Worker.Task, Run: kanban.RunID(h.Worker.Run), Lock: h.Worker.Lock}
+	return h.disowned(do(ctx, h, h.held(b)))
 }
 
 // board names the board. A worker is bound to its own: another one is refused, not ignored.

@@ -91,6 +91,10 @@ type Options struct {
 	// Diagnose finds what a person should know of a board, its lanes included; nil: what the board itself knows.
 	Diagnose func(context.Context, *kanban.Board) ([]kanban.Diagnostic, error)
 
+	// MCP answers /mcp; nil: it is off. RunToken reads the token of a worker's run, which is good for that route alone.
+	MCP      http.Handler
+	RunToken func(token string) (kanban.Fence, error)
+
 	Key            string
 	Addr           string   // HOST:PORT that is bound; decides which Host headers are ours
 	AllowedHosts   []string // further host names
@@ -138,6 +142,7 @@ func New(opts Options) http.Handler {
 		r.Use(s.authenticate)
 		s.routes(r)
 	})
+	s.mcpRoutes(r)
 	return r
 }
 

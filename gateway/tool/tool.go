@@ -3,6 +3,7 @@ package tool
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 
 	"gatewayd/gateway/provider"
@@ -59,3 +60,11 @@ const (
 	Deny  Mode = "deny"
 	Allow Mode = "allow"
 )
+
+// decode reads a tool's arguments.
+func decode(raw json.RawMessage, into any) error {
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("the arguments do not fit (%w); nothing was changed", err)
+	}
+	return nil
+}

@@ -23,9 +23,10 @@ func passed() []string {
 // fallbacks stand in for what a supervisor's bare environment lacks.
 var fallbacks = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "TERM=dumb"}
 
-// reserved are ours: a lane that set them could make a worker act for another card.
+// reserved are ours: a lane that set them could make a worker act for another card, and a daemon that was itself started by
+// a worker must not hand its own on.
 func reserved(key string) bool {
-	return strings.HasPrefix(key, "GATEWAYD_KANBAN_") || key == "GATEWAYD_KEEPER" || key == "GATEWAYD_TASK_FILE"
+	return strings.HasPrefix(key, "GATEWAYD_KANBAN_") || strings.HasPrefix(key, "HERMES_KANBAN_") || key == "GATEWAYD_KEEPER" || key == "GATEWAYD_TASK_FILE"
 }
 
 // literalEnv checks a lane's own variables and gives them in a stable order.
@@ -62,10 +63,10 @@ func environment(daemon config.Environ, lane Lane, run []string) []string {
 	return env
 }
 
-// runEnv says which run this is, to any worker. The claim's lock and the run's id are the fence: a worker of
-// an older run is refused everything.
-func runEnv(j Job, l layout) []string {
-	env := []string{
+// identity says which run this is. The claim's lock and the run's id are the fence: a worker of an older run is refused
+// everything.
+func identity(j Job) []string {
+	return []string{
 		"GATEWAYD_HOME=" + j.Home,
 		"GATEWAYD_KANBAN_HOME=" + j.Root,
 		"GATEWAYD_KANBAN_TASK=" + j.Card.ID,
@@ -74,9 +75,16 @@ func runEnv(j Job, l layout) []string {
 		"GATEWAYD_KANBAN_DB=" + j.DB,
 		"GATEWAYD_KANBAN_WORKSPACE=" + j.Workspace,
 		"GATEWAYD_KANBAN_CLAIM_LOCK=" + j.Lock,
-		"GATEWAYD_TASK_FILE=" + l.prompt,
-		"GATEWAYD_EXE=" + j.Exe,
 	}
+}
+
+// runEnv is what any worker is told of its run.
+func runEnv(j Job, l layout) []string {
+	env := append(identity(j), "GATEWAYD_TASK_FILE="+l.prompt, "GATEWAYD_EXE="+j.Exe)
+	if j.Token != "" {
+		env = append(env, "GATEWAYD_KANBAN_TOKEN="+j.Token, "GATEWAYD_KANBAN_MCP_URL="+j.MCPURL)
+	}
+	env = append(env, presetEnv(j, l)...)
 	if j.Lane.Preset == "hermes" {
 		env = append(env, hermesEnv(j)...)
 	}

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"gatewayd/kanban"
 )
 
 // Card is what a worker is told of its card.
@@ -45,6 +47,12 @@ type Job struct {
 	Lane           Lane
 	Workspace      string // resolved
 	MaxRuntime     time.Duration
+	Token, MCPURL  string // by which the worker speaks for its run over HTTP; empty = it cannot
+}
+
+// fence is the run in the board's words.
+func (j Job) fence() kanban.Fence {
+	return kanban.Fence{Board: kanban.Slug(j.Board), Task: j.Card.ID, Run: kanban.RunID(j.Run), Started: j.RunStarted, Lock: j.Lock}
 }
 
 // cardID is what may name a directory and stand in an argv. Boards written by others may hold anything.
@@ -67,14 +75,15 @@ func KeeperID(db string, run, started int64) string {
 }
 
 // layout is where a run's own files are.
-type layout struct{ dir, prompt string }
+type layout struct{ dir, prompt, mcp string }
 
 func (j Job) layout() layout {
 	dir := filepath.Join(j.RunsDir, KeeperID(j.DB, j.Run, j.RunStarted))
-	return layout{dir: dir, prompt: filepath.Join(dir, "card.md")}
+	return layout{dir: dir, prompt: filepath.Join(dir, "card.md"), mcp: filepath.Join(dir, "mcp.json")}
 }
 
-// writeFiles makes the run's directory (0700), the file with the card's words (0600), and the note where its output begins.
+// writeFiles makes the run's directory (0700), the file with the card's words and the one that names our MCP server (0600), and
+// the note where its output begins.
 func (j Job) writeFiles() (layout, error) {
 	l := j.layout()
 	if err := os.MkdirAll(l.dir, 0o700); err != nil {
@@ -82,6 +91,9 @@ func (j Job) writeFiles() (layout, error) {
 	}
 	if err := os.WriteFile(l.prompt, []byte(j.prompt()), 0o600); err != nil {
 		return l, fmt.Errorf("write card for the worker: %w", err)
+	}
+	if err := j.writeMCPConfig(l.mcp); err != nil {
+		return l, err
 	}
 	return l, outputAt(j.LogPath).save(l.dir)
 }
@@ -116,7 +128,7 @@ func (c Card) text() string {
 func (j Job) values(l layout) Values {
 	return Values{
 		TaskID: j.Card.ID, RunID: strconv.FormatInt(j.Run, 10), BoardSlug: j.Board, BoardDir: filepath.Dir(j.DB),
-		Workspace: j.Workspace, RunDir: l.dir, PromptFile: l.prompt, Exe: j.Exe, Home: j.Home,
+		Workspace: j.Workspace, RunDir: l.dir, PromptFile: l.prompt, MCPConfig: l.mcp, Exe: j.Exe, Home: j.Home,
 		Assignee: j.Lane.Name, Title: j.Card.Title, Prompt: j.Card.text(),
 	}
 }
@@ -127,8 +139,11 @@ func (j Job) argv(l layout) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if j.Lane.Preset == "hermes" {
+	switch {
+	case j.Lane.Preset == "hermes":
 		return hermesFlags(argv, j.Card), nil
+	case j.Lane.Preset == "codex" && !j.Lane.OwnArgv:
+		return append(argv[:2:2], append(codexFlags(j), argv[2:]...)...), nil // after `codex exec`
 	}
 	return argv, nil
 }

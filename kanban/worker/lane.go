@@ -18,6 +18,7 @@ type Lane struct {
 	Template      Template
 	Ending        Ending
 	NeedsModel    bool
+	OwnArgv       bool     // the lane's argv and not the preset's
 	Env           []string // KEY=VALUE, literal
 	Pass          []string // names of the daemon's variables the worker may see
 	Workdir       string   // "" = the card's workspace
@@ -81,7 +82,7 @@ func newLane(name string, d config.Lane, perLane int) (Lane, error) {
 		return Lane{}, err
 	}
 	lane := Lane{
-		Name: canonical(name), Preset: kind, Template: template, Ending: known.ending, NeedsModel: known.model,
+		Name: canonical(name), Preset: kind, Template: template, Ending: known.ending, NeedsModel: known.model, OwnArgv: len(d.Argv) > 0,
 		Env: env, Pass: slices.Concat(known.pass, d.EnvPass), Workdir: d.Workdir,
 		MaxRuntime: d.MaxRuntime, MaxInProgress: d.MaxInProgress, KillGrace: d.KillGrace, Pool: d.Pool,
 	}

@@ -20,12 +20,15 @@ type Local struct {
 	Reaper  *reaper.Reaper
 	Environ config.Environ // the daemon's environment, of which workers see what is allowed
 	RunsDir string         // per-run directories, as in Job
+	Signer  Signer         // makes the tokens by which workers speak over HTTP; the zero one makes none
+	MCPURL  string         // where they are good
 }
 
 var _ Launcher = (*Local)(nil)
 
 // Launch writes the run's files and starts its keeper. It returns when the worker's program runs.
 func (l *Local) Launch(ctx context.Context, job Job) (Running, error) {
+	job.Token, job.MCPURL = l.Signer.Token(job.fence()), l.MCPURL
 	layout, err := job.writeFiles()
 	if err != nil {
 		return nil, &LaunchError{Fault: FaultHost, Err: err}

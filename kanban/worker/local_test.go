@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if slices.Contains(standIns, filepath.Base(os.Args[0])) {
+		os.Exit(playStandIn())
+	}
 	reaper.Main()
 	os.Exit(m.Run())
 }

@@ -34,14 +34,15 @@ func presets() map[string]preset {
 		"command": {ending: ByExit},
 		"claude": {
 			argv: []string{
-				"claude", "-p", "--permission-mode=acceptEdits", "--allowedTools=Bash({exe} kanban:*)",
-				"--add-dir={run_dir}", "--", briefing,
+				"claude", "-p", "--permission-mode=acceptEdits", "--mcp-config={mcp_config}", "--strict-mcp-config",
+				"--allowedTools=mcp__gatewayd,Bash({exe} kanban:*)", "--add-dir={run_dir}", "--", briefing,
 			},
 			ending: ByWorker,
 			pass:   []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_MODEL", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CONFIG_DIR"},
 		},
 		"codex": {
-			// The sandbox must let the worker write the board's file, or it could never end its card.
+			// The sandbox must let the worker write the board's file, or it could end its card by MCP alone. Our server is
+			// named by flags that codexFlags adds.
 			argv: []string{
 				"codex", "exec", "--skip-git-repo-check", "--sandbox=workspace-write", "--add-dir={board_dir}", "--", briefing,
 			},
@@ -50,7 +51,7 @@ func presets() map[string]preset {
 		},
 		"gemini": {
 			argv: []string{
-				"gemini", "--approval-mode=auto_edit", "--allowed-tools=run_shell_command({exe})",
+				"gemini", "--approval-mode=auto_edit", "--allowed-mcp-server-names=gatewayd", "--allowed-tools=run_shell_command({exe})",
 				"--include-directories={run_dir}", "--prompt=" + briefing,
 			},
 			ending: ByWorker,
@@ -60,7 +61,7 @@ func presets() map[string]preset {
 			},
 		},
 		"opencode": {
-			argv:   []string{"opencode", "run", "--", briefing},
+			argv:   []string{"opencode", "run", "--", briefing}, // learns of our server from OPENCODE_CONFIG_CONTENT
 			ending: ByWorker,
 			pass:   []string{"OPENCODE_CONFIG", "OPENCODE_CONFIG_DIR", "OPENCODE_PERMISSION", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY"},
 		},

@@ -27,6 +27,7 @@ const (
 	Workspace  Placeholder = "workspace"
 	RunDir     Placeholder = "run_dir"
 	PromptFile Placeholder = "prompt_file"
+	MCPConfig  Placeholder = "mcp_config"
 	Exe        Placeholder = "exe"
 	Home       Placeholder = "home"
 	Assignee   Placeholder = "assignee"
@@ -39,7 +40,7 @@ const (
 func (p Placeholder) freeText() bool { return p == Title || p == Prompt }
 
 func placeholders() []Placeholder {
-	return []Placeholder{TaskID, RunID, BoardSlug, BoardDir, Workspace, RunDir, PromptFile, Exe, Home, Assignee, Title, Prompt}
+	return []Placeholder{TaskID, RunID, BoardSlug, BoardDir, Workspace, RunDir, PromptFile, MCPConfig, Exe, Home, Assignee, Title, Prompt}
 }
 
 // Template is an argv whose elements hold at most one placeholder each.

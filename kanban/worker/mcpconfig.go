@@ -1,0 +1,94 @@
+package worker
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// serverName is what programs call our MCP server; their names for its tools are made of it.
+const serverName = "gatewayd"
+
+// mcpEnv are the variables by which `gatewayd mcp` is this run's. Programs start their servers with an environment of
+// their own, so they stand in the configuration. There is no secret among them: whoever reads them can read the board's
+// file as well.
+func mcpEnv(j Job) map[string]string {
+	env := map[string]string{}
+	for _, word := range identity(j) {
+		key, value, _ := strings.Cut(word, "=")
+		env[key] = value
+	}
+	return env
+}
+
+// mcpConfig is the configuration of our MCP server in the words of the lane's program. One that knows none gets the form that
+// most programs read.
+func (j Job) mcpConfig() ([]byte, error) {
+	env, words := mcpEnv(j), []string{"mcp", "--home", j.Home}
+	var config any
+	switch j.Lane.Preset {
+	case "gemini":
+		config = map[string]any{"mcpServers": map[string]any{serverName: map[string]any{"command": j.Exe, "args": words, "env": env, "trust": true}}}
+	case "opencode":
+		config = map[string]any{"mcp": map[string]any{serverName: map[string]any{
+			"type": "local", "command": append([]string{j.Exe}, words...), "environment": env, "enabled": true,
+		}}}
+	default:
+		config = map[string]any{"mcpServers": map[string]any{serverName: map[string]any{"type": "stdio", "command": j.Exe, "args": words, "env": env}}}
+	}
+	return json.Marshal(config)
+}
+
+func (j Job) writeMCPConfig(path string) error {
+	text, err := j.mcpConfig()
+	if err == nil {
+		err = os.WriteFile(path, append(text, '\n'), 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("write the MCP configuration for the worker: %w", err)
+	}
+	return nil
+}
+
+// presetEnv are the variables by which the lane's program finds our MCP server, where it takes no flag for it. Gemini merges the
+// servers of its system defaults, the weakest of its files, with the user's own; opencode merges the inline configuration
+// over all its files, so a person's OPENCODE_CONFIG stays in force.
+func presetEnv(j Job, l layout) []string {
+	switch j.Lane.Preset {
+	case "gemini":
+		return []string{"GEMINI_CLI_SYSTEM_DEFAULTS_PATH=" + l.mcp}
+	case "opencode":
+		if text, err := j.mcpConfig(); err == nil {
+			return []string{"OPENCODE_CONFIG_CONTENT=" + string(text)}
+		}
+	}
+	return nil
+}
+
+// codexFlags name our server on codex's command line, since it reads no file of servers. Values are TOML; a JSON string is
+// one of its strings.
+func codexFlags(j Job) []string {
+	quoted := func(v any) string {
+		text, err := json.Marshal(v)
+		if err != nil {
+			panic(err) // strings
+		}
+		return string(text)
+	}
+	var names []string
+	for _, word := range identity(j) {
+		name, _, _ := strings.Cut(word, "=")
+		names = append(names, name)
+	}
+	var flags []string
+	for _, setting := range [][2]string{
+		{"command", quoted(j.Exe)},
+		{"args", quoted([]string{"mcp", "--home", j.Home})},
+		{"env_vars", quoted(names)},
+		{"default_tools_approval_mode", `"approve"`}, // nobody is there to be asked; without it each call is cancelled
+	} {
+		flags = append(flags, "-c", "mcp_servers."+serverName+"."+setting[0]+"="+setting[1])
+	}
+	return flags
+}

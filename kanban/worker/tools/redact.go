@@ -1,0 +1,82 @@
+package tools
+
+import (
+	"regexp"
+	"strings"
+)
+
+const redacted = "[redacted]"
+
+// secretRule finds one kind of secret. What its first group holds stays; without a group all of it goes.
+type secretRule struct {
+	what string
+	find *regexp.Regexp
+}
+
+// secretRules are few and well known: formats whose issuers gave them a prefix so that they can be found, and the places
+// where a secret stands by its name. Whatever else a model writes stays as it is.
+var secretRules = []secretRule{
+	{"private keys", regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z)`)},
+	{"AWS access keys", regexp.MustCompile(`\b(?:AKIA|ASIA)[A-Z0-9]{16}\b`)},
+	{"GitHub tokens", regexp.MustCompile(`\b(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{22,})`)},
+	{"GitLab tokens", regexp.MustCompile(`\bglpat-[A-Za-z0-9_-]{20,}`)},
+	{"Slack tokens", regexp.MustCompile(`\b(?:xox[abeoprs]-|xapp-)[A-Za-z0-9-]{10,}`)},
+	{"OpenAI, Anthropic and OpenRouter keys", regexp.MustCompile(`\bsk-[A-Za-z0-9_-]{20,}`)},
+	{"Google keys", regexp.MustCompile(`\bAIza[A-Za-z0-9_-]{35}`)},
+	{"Stripe keys", regexp.MustCompile(`\b[rs]k_(?:live|test)_[A-Za-z0-9]{16,}`)},
+	{"npm, PyPI and Hugging Face tokens", regexp.MustCompile(`\b(?:npm_[A-Za-z0-9]{36}|pypi-[A-Za-z0-9_-]{50,}|hf_[A-Za-z0-9]{30,})`)},
+	{"JSON web tokens", regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+`)},
+	{"tokens of our own runs", regexp.MustCompile(`\brun\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{43}`)},
+	{"authorization headers", regexp.MustCompile(`(?i)(\bauthorization["']?\s*[:=]\s*["']?(?:bearer|basic|token)\s+)[^\s"',;]+`)},
+	{"passwords in addresses", regexp.MustCompile(`(\b[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@]*:)[^\s/@]+(?:@)`)},
+	{"values that are called secret", regexp.MustCompile(
+		`(?i)(\b[\w.-]*(?:password|passwd|secret|api[_-]?key|access[_-]?key|private[_-]?key|auth[_-]?token|access[_-]?token)["']?\s*[:=]\s*["']?)[^\s"',;]{8,}`)},
+}
+
+// Redact takes what looks like a secret out of a text that a model wrote, and each of the known values.
+func Redact(text string, known ...string) string {
+	for _, value := range known {
+		if len(value) >= 8 { // shorter ones are words
+			text = strings.ReplaceAll(text, value, redacted)
+		}
+	}
+	for _, rule := range secretRules {
+		text = rule.find.ReplaceAllStringFunc(text, func(found string) string {
+			kept := ""
+			if groups := rule.find.FindStringSubmatch(found); len(groups) > 1 {
+				kept = groups[1]
+			}
+			tail := ""
+			if strings.HasSuffix(found, "@") {
+				tail = "@"
+			}
+			return kept + redacted + tail
+		})
+	}
+	return text
+}
+
+// said is what a model wrote into a parameter, without secrets.
+func (c *call) said(name string) string { return Redact(c.text(name), c.Secrets...) }
+
+// saidObject does the same to every text inside an object.
+func (c *call) saidObject(name string) map[string]any {
+	o, _ := c.clean(c.object(name)).(map[string]any)
+	return o
+}
+
+func (c *call) clean(v any) any {
+	switch v := v.(type) {
+	case string:
+		return Redact(v, c.Secrets...)
+	case []any:
+		for i := range v {
+			v[i] = c.clean(v[i])
+		}
+	case map[string]any:
+		for key := range v {
+			v[key] = c.clean(v[key])
+		}
+	}
+	return v
+}
