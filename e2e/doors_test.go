@@ -272,13 +272,29 @@ func TestASupersededWorkerIsRefusedAtEachDoor(t *testing.T) {
 		"cli heartbeat":               commandLine("heartbeat", "--note", "late"),
 		"cli comment":                 commandLine("comment", c.task, "late"),
 		"cli comment on another card": commandLine("comment", other.ID, "late"),
+		"cli schedule":                commandLine("schedule", c.task, "--reason", "late"),
+		"cli request-review":          commandLine("request-review", c.task, "--summary", "late"),
+		"cli request-changes":         commandLine("request-changes", c.task, "late"),
 		"cli create":                  commandLine("create", "late"),
 		"cli link":                    commandLine("link", c.task, other.ID),
+	}
+	for verb, body := range map[string]map[string]any{
+		"complete": {"summary": "late"}, "block": {"reason": "late"}, "heartbeat": {"note": "late"}, "schedule": {"reason": "late"},
+		"request-review": {"summary": "late"}, "request-changes": {"reason": "late"},
+	} {
+		body["run_id"] = c.run.ID
+		knocks["api "+verb] = func() error {
+			return d.try(http.MethodPost, "/api/boards/default/tasks/"+c.task+"/"+verb, body, nil)
+		}
+	}
+	knocks["api link"] = func() error {
+		return d.try(http.MethodPost, "/api/boards/default/links", map[string]any{"parent_id": other.ID, "child_id": c.task, "run_id": c.run.ID}, nil)
 	}
 	for door, s := range map[string]*mcp.ClientSession{"stdio": streams, "http": overHTTP} {
 		for name, args := range map[string]map[string]any{
 			"kanban_complete": {"summary": "late"}, "kanban_block": {"reason": "late"}, "kanban_heartbeat": {"note": "late"}, "kanban_comment": {"body": "late"},
 			"kanban_schedule": {"reason": "late"}, "kanban_request_review": {"summary": "late"}, "kanban_request_changes": {"reason": "late"},
+			"kanban_attach": {"filename": "late", "content_base64": "aGk="}, "kanban_attach_url": {"url": "https://example.com/late"},
 			"kanban_create": {"title": "late", "assignee": "x"}, "kanban_link": {"parent_id": c.task, "child_id": other.ID},
 		} {
 			knocks[door+" "+name] = tool(s, name, args)
