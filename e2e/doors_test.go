@@ -272,7 +272,7 @@ func TestASupersededWorkerIsRefusedAtEachDoor(t *testing.T) {
 		"cli heartbeat":               commandLine("heartbeat", "--note", "late"),
 		"cli comment":                 commandLine("comment", c.task, "late"),
 		"cli comment on another card": commandLine("comment", other.ID, "late"),
-		"cli schedule":                commandLine("schedule", c.task, "--reason", "late"),
+		"cli schedule":                commandLine("schedule", c.task, "late"),
 		"cli request-review":          commandLine("request-review", c.task, "--summary", "late"),
 		"cli request-changes":         commandLine("request-changes", c.task, "late"),
 		"cli create":                  commandLine("create", "late"),
