@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,6 +50,12 @@ var boardWorks = map[string]boardWork{
 	},
 }
 
+func allWorks() map[string]boardWork {
+	all := verbWorks()
+	maps.Copy(all, boardWorks)
+	return all
+}
+
 func oneCard(t *testing.T) string {
 	t.Helper()
 	b := newBoard(t)
@@ -75,7 +82,7 @@ func completeCard(ctx context.Context, b *Board) error {
 
 func onlyCard(ctx context.Context, b *Board) (id string, err error) {
 	err = b.file.Read(ctx, func(c *sqlite.Conn) error {
-		_, err := c.Row(`SELECT id FROM tasks`, nil, &id)
+		_, err := c.Row(`SELECT id FROM tasks ORDER BY rowid LIMIT 1`, nil, &id)
 		return err
 	})
 	return id, err
@@ -84,7 +91,7 @@ func onlyCard(ctx context.Context, b *Board) (id string, err error) {
 // playSteps does a work, says what its n-th statement is, and goes no further.
 func playSteps() int {
 	n, _ := strconv.ParseInt(os.Getenv(stepVar), 10, 64)
-	w := boardWorks[os.Getenv(cardVar)]
+	w := allWorks()[os.Getenv(cardVar)]
 	stop := steps.Before(n, func(sql string) { fmt.Println("at", sql) })
 	if w.do == nil {
 		stop.Arm()
@@ -109,7 +116,7 @@ func TestBoardIsOldOrNewWhereverItsWriterIsKilled(t *testing.T) {
 	if raceEnabled {
 		t.Skip("hundreds of processes, each with one goroutine that matters: NOT killed under the race detector")
 	}
-	for name, w := range boardWorks {
+	for name, w := range allWorks() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path := w.prepare(t)
@@ -219,6 +226,12 @@ func boardState(t *testing.T, path string) string {
 		return noTables
 	}
 	ask(`SELECT title, status, consecutive_failures, current_run_id FROM tasks ORDER BY rowid`)
+	ask(`SELECT body, assignee, priority, model_override, reasoning_effort, created_by IS NULL, completed_at IS NULL FROM tasks ORDER BY rowid`)
+	ask(`SELECT p.title, c.title FROM task_links l JOIN tasks p ON p.id = l.parent_id JOIN tasks c ON c.id = l.child_id ORDER BY 1, 2`)
+	ask(`SELECT author FROM task_comments ORDER BY id`)
+	ask(`SELECT rule, due_at > strftime('%s') + 5400, last_copy IS NULL, missed FROM gw_schedules`)
+	ask(`SELECT run_id, reason, to_status, assignee FROM gw_stops ORDER BY run_id`)
+	ask(`SELECT run_id, settled_at IS NULL FROM gw_runs ORDER BY run_id`)
 	ask(`SELECT id, typeof(id), kind FROM task_events ORDER BY rowid`)
 	ask(`SELECT id, status, outcome, summary FROM task_runs ORDER BY id`)
 	ask(`SELECT chat_id, last_event_id, typeof(last_event_id), delivery_mode FROM kanban_notify_subs ORDER BY chat_id`)

@@ -106,8 +106,16 @@ func writeVintage(t *testing.T, script string) string {
 // dump is the schema and every row of a file, as text.
 func (b *Board) dump(t *testing.T) string {
 	t.Helper()
-	var out string
-	err := b.file.Read(t.Context(), func(c *sqlite.Conn) error {
+	out, err := b.rows(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// rows is the schema and every row.
+func (b *Board) rows(ctx context.Context) (out string, err error) {
+	err = b.file.Read(ctx, func(c *sqlite.Conn) error {
 		out = ""
 		tables, err := texts(c, `SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name`)
 		if err != nil {
@@ -134,10 +142,7 @@ func (b *Board) dump(t *testing.T) string {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
+	return out, err
 }
 
 func fileBytes(t *testing.T, path string) string {
