@@ -12,7 +12,7 @@ import (
 
 // verbWorks are the verbs of a card, each cut before each of its statements. The card that they are about is the first.
 func verbWorks() map[string]boardWork {
-	return map[string]boardWork{
+	works := map[string]boardWork{
 		"schedule": {prepare: with(claimed), do: on(func(ctx context.Context, b *Board, id string) error {
 			_, err := b.Schedule(ctx, id, Schedule{Due: time.Now().Add(time.Hour)})
 			return err
@@ -54,6 +54,11 @@ func verbWorks() map[string]boardWork {
 		"archive": {prepare: with(working), do: on(func(ctx context.Context, b *Board, id string) error { return b.Archive(ctx, id) }), must: []string{"INSERT INTO gw_stops", "UPDATE task_runs"}},
 		"delete":  {prepare: with(finished), do: on(func(ctx context.Context, b *Board, id string) error { _, err := b.Delete(ctx, id); return err }), must: []string{"DELETE FROM tasks", "DELETE FROM task_events", "DELETE FROM task_links"}},
 	}
+	for name, w := range works {
+		w.stride = 4
+		works[name] = w
+	}
+	return works
 }
 
 func on(do func(context.Context, *Board, string) error) func(context.Context, *Board) error {
