@@ -3,7 +3,6 @@ package kanban
 import (
 	"bufio"
 	"context"
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -19,8 +18,6 @@ import (
 )
 
 const stepVar = "KANBAN_TEST_STEP"
-
-var whole = flag.Bool("all", false, "kill before each statement of every verb, not before every few (make whole)")
 
 // boardWork is one transaction on a board, which a test cuts before each of its statements in turn.
 type boardWork struct {
