@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"gatewayd/internal/mutation"
 	"gatewayd/internal/problem"
 	"gatewayd/sessiondb"
 )
@@ -28,6 +29,9 @@ func (n *told) row() sessiondb.NewMessage {
 	role := roleSystem
 	if n.Wake {
 		role = roleUser
+	}
+	if mutation.On("news-without-its-key") {
+		n.UID = ""
 	}
 	return sessiondb.NewMessage{UID: n.UID, Role: role, Content: n.Text, Kind: kindNotice}
 }

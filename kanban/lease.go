@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"gatewayd/internal/mutation"
 	"gatewayd/internal/procfs"
 )
 
@@ -29,7 +30,7 @@ func NewLease(d time.Duration) Lease {
 // free reports whether somebody else may take the lease: it is theirs, has run out, or its holder is dead. A holder is
 // known to be dead only where its pid means something, on this machine and in this container.
 func (l Lease) free(who string, now int64) bool {
-	return l.Holder == "" || l.Holder == who || l.Until <= now || l.Until > now+maxWait || l.dead()
+	return mutation.On("lease-is-not-looked-at") || l.Holder == "" || l.Holder == who || l.Until <= now || l.Until > now+maxWait || l.dead()
 }
 
 // Free reports whether this process may take it now.

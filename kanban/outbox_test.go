@@ -300,3 +300,27 @@ func TestDeliveredRowsArePrunedAndNeverComeBack(t *testing.T) {
 		t.Errorf("%d rows came back, %v", added, err)
 	}
 }
+
+func TestTheSessionThatCreatesACardIsToldOfIt(t *testing.T) {
+	for _, tells := range []bool{true, false} {
+		b := newBoard(t)
+		b.tells = tells
+		for range 2 { // the second finds the card by its key, and makes none
+			card := b.make(t, NewTask{SessionID: "s1", CreatedBy: "chat", IdempotencyKey: "once"})
+			list, err := b.Subscriptions(t.Context(), card.ID)
+			if err != nil || (len(list) == 1) != tells {
+				t.Fatalf("%v: %+v, %v", tells, list, err)
+			}
+			if tells && (list[0].Target != TargetSession || list[0].Address != "s1" || !slices.Equal(list[0].Kinds, NotifyKinds())) {
+				t.Errorf("subscription is %+v", list[0])
+			}
+		}
+		if rows, _ := b.Outbox(t.Context(), OutboxFilter{}); len(rows) != 0 {
+			t.Errorf("it is told of what it did: %+v", rows)
+		}
+		plain := b.make(t, NewTask{})
+		if list, _ := b.Subscriptions(t.Context(), plain.ID); len(list) != 0 {
+			t.Errorf("nobody is told %+v", list)
+		}
+	}
+}

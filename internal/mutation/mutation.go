@@ -63,6 +63,8 @@ var List = []Mutation{
 	{"repair-may-lose-rows", "internal/sqlite", "TestARepairThatWouldLoseReadableRowsIsNotPromoted"},
 	{"repair-promotes-by-rename", "internal/sqlite", "TestRepairMendsEachKindOfDamageInPlaceAndKeepsWhatCanBeRead"},
 	{"outbox-left-to-the-sweep", "kanban", "TestAnEventAndItsNotificationsAreOneTransaction"},
+	{"lease-is-not-looked-at", "kanban", "TestOneProcessDeliversForASubscription"},
+	{"news-without-its-key", "gateway", "TestNewsIsStoredOnceForEachKeyAndWakesOnlyWhenItShould"},
 	{"webhook-signs-body-alone", "kanban/notify", "TestAWebhookIsSignedAsTheStandardSays"},
 	{"netguard-lets-all-through", "internal/netguard", "TestThisMachineIsReachedOnlyWhereThatIsAllowed"},
 	{"only-the-last-dispatcher-is-known", "kanban/dispatch", "TestAClaimOfADispatcherBeforeTheLastIsFreedToo"},
