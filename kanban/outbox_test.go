@@ -59,8 +59,8 @@ func TestAnEventAndItsNotificationsAreOneTransaction(t *testing.T) {
 	wantKinds(t, b.sent(t, all.ID), "created", "claimed", "completed")
 
 	rows, err := b.Outbox(t.Context(), OutboxFilter{Subscription: mine.ID})
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || len(rows) != 1 {
+		t.Fatalf("%d rows, %v", len(rows), err)
 	}
 	var body struct {
 		Event struct {

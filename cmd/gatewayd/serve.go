@@ -23,10 +23,10 @@ import (
 //	┌───────────┐  ┌─────────────┐  ┌──────────┐  ┌──────▼────────┐          and ends │      │
 //	│ watchdog  │  │ maintenance │  │ notifier │──▶ conversations │─── terminal ───┐  │      │
 //	└───────────┘  └──────┬──────┘  └────┬─────┘  └──────┬────────┘                │  │      │
-//	 feeds systemd        │ index,       │ outbox  rows  │                       ┌─▼──▼──────▼─┐
-//	                      │ backups      │ ──▶ webhooks  │                       │   reaper    │──▶ keepers
-//	                ┌─────▼──────────────▼───────────────▼──────────┐            │             │
-//	                │ registry: state.db, kanban.db, boards/*       │            └─────────────┘
+//	 feeds systemd        │ index,       │ outbox to     │ rows                  ┌─▼──▼──────▼─┐
+//	                      │ backups      │ webhooks      │                       │   reaper    │──▶ keepers
+//	                ┌─────▼──────────────▼───────────────▼──────────┐            └─────────────┘
+//	                │ registry: state.db, kanban.db, boards/*       │
 //	                └───────────────────────────────────────────────┘
 //
 // The order below is the order of being told to stop. Conversations drain while the API still delivers their
