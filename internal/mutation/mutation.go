@@ -42,6 +42,8 @@ var List = []Mutation{
 	{"spool-acknowledges", "sessiondb", "TestRowsOfAQuarantinedStoreAreSpooledAndNotAcknowledged"},
 	{"containment-not-checked", "internal/enclosure", "TestNothingOutsideIsRemoved"},
 	{"blob-removed-under-another-row", "kanban", "TestAFileGoesWithTheLastRowThatNamesIt"},
+	{"worktree-removed-with-unpushed-commits", "kanban/worker", "TestAWorktreeWithCommitsOfItsOwnStays"},
+	{"import-accepts-dot-dot", "kanban", "TestAHostileArchiveLeavesNothingBehind"},
 	{"spool-unsynced", "sessiondb", "TestASpooledRowIsSyncedBeforeAnybodyIsTold"},
 	{"replay-without-uid", "sessiondb", "TestReplayBringsSpooledRowsBackOnceAndInOrder"},
 	{"newer-schema-written", "sessiondb", "TestANewerStoreIsReadAndNeverWritten"},

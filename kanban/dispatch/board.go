@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"strconv"
+	"sync"
 	"time"
 
 	"gatewayd/internal/problem"
@@ -31,7 +32,8 @@ type board struct {
 	stamped  bool
 	due      time.Time
 	lastTick time.Time
-	swept    time.Time // when finished cards' workspaces were last looked for
+	sweeper  sweeper
+	trees    sync.Mutex // one at a time makes, takes or removes a worktree
 
 	unread  map[string]unreadable // workers whose record cannot be read, by keeper id
 	wrote   bool                  // this tick has changed the board since its survey

@@ -62,9 +62,12 @@ func (d *Dispatcher) place(ctx context.Context, b *board, w *attached, t kanban.
 func (d *Dispatcher) begin(ctx context.Context, w *attached, claim kanban.Claim, lane worker.Lane, b *board, handle *kanban.Board) (worker.Running, worker.Made, error) {
 	t := claim.Task
 	root := filepath.Dir(d.o.Root.WorkspaceDir(b.slug, "x"))
-	made, err := d.o.Workspaces.Make(ctx, worker.Place{Kind: t.WorkspaceKind, Path: t.WorkspacePath, Branch: t.BranchName, Task: t.ID, Root: root, BoardWorkdir: w.workdir})
+	made, err := d.workspace(ctx, b, worker.Place{Kind: t.WorkspaceKind, Path: t.WorkspacePath, Branch: t.BranchName, Task: t.ID, Root: root, BoardWorkdir: w.workdir})
 	if err != nil {
 		return nil, made, &worker.LaunchError{Fault: worker.FaultCard, Err: err}
+	}
+	if t.WorkspaceKind == kanban.WorkspaceScratch || t.WorkspaceKind == "" {
+		d.tip(ctx, b, handle, w, made.Path)
 	}
 	job := worker.Job{
 		Board: string(b.slug), DB: b.path, Root: d.o.Root.Dir(), Home: d.o.Home, Exe: d.o.Exe, WorkspacesRoot: root, RunsDir: d.o.RunsDir,
@@ -84,6 +87,27 @@ func (d *Dispatcher) begin(ctx context.Context, w *attached, claim kanban.Claim,
 	}
 	proc, err := d.o.Launcher.Launch(context.WithoutCancel(ctx), job)
 	return proc, made, err
+}
+
+// workspace makes where the card is worked on. A worktree is not made while another of the board is being removed.
+func (d *Dispatcher) workspace(ctx context.Context, b *board, place worker.Place) (worker.Made, error) {
+	if place.Kind == kanban.WorkspaceWorktree {
+		b.trees.Lock()
+		defer b.trees.Unlock()
+	}
+	return d.o.Workspaces.Make(ctx, place)
+}
+
+// tip tells once on a root, with the first card that is worked on in a scratch directory, what becomes of it.
+func (d *Dispatcher) tip(ctx context.Context, b *board, handle *kanban.Board, w *attached, path string) {
+	if !d.o.Root.FirstScratch() {
+		return
+	}
+	const message = "A scratch workspace is removed when its card is done or archived and no open card waits for it. Files that should stay are named as artifacts, or the card gets a dir or worktree workspace."
+	b.log.Warn("scratch workspaces are removed with their cards", "task", w.task, "run", w.run, "path", path, "remedy", "name what should stay as artifacts, or use a dir or worktree workspace")
+	if err := stored(handle.NoteTip(ctx, w.task, w.run, message)); err != nil {
+		b.log.Debug("tip could not be noted", "task", w.task, "error", err)
+	}
 }
 
 // notStarted puts the card back. Only what is the card's own fault counts against it: a program that is missing

@@ -51,7 +51,7 @@ func (d *Dispatcher) upkeep(ctx context.Context, b *board, p *pass) error {
 			delete(b.endings, run)
 		}
 	}
-	d.sweep(ctx, b, len(ended) > 0, p)
+	d.sweep(ctx, b, survey.Running, ended, p)
 	return d.supply(ctx, b, survey, p)
 }
 

@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// makeWorktree gives the card a git worktree on its own branch: the card's branch_name, else wt/<task>.
+// makeWorktree gives the card a git worktree on its own branch: the card's branch_name, else wt/<task>. A linked checkout
+// that is on that branch is used as it is. Where the card's path is one on another branch, the card's usual place is taken.
 func (w Workspaces) makeWorktree(ctx context.Context, p Place) (Made, error) {
 	branch := p.Branch
 	if branch == "" {
@@ -22,19 +23,24 @@ func (w Workspaces) makeWorktree(ctx context.Context, p Place) (Made, error) {
 	if err != nil {
 		return Made{}, err
 	}
-	if current, err := w.branchOf(ctx, path); err == nil {
-		if current == branch {
-			return Made{Path: path, Branch: branch}, nil
+	usual := filepath.Join(repo, ".worktrees", p.Task)
+	for _, at := range []string{path, usual} {
+		current, err := w.branchOf(ctx, at)
+		if err != nil {
+			path = at
+			break
 		}
-		path = filepath.Join(repo, ".worktrees", p.Task)
-		if current, err := w.branchOf(ctx, path); err == nil && current == branch {
-			return Made{Path: path, Branch: branch}, nil
+		if current == branch {
+			return Made{Path: at, Branch: branch}, nil
+		}
+		if at == usual {
+			return Made{}, fmt.Errorf("%s is on branch %q and the card wants %q; move it away", at, current, branch)
 		}
 	}
 	if err := w.addWorktree(ctx, repo, path, branch); err != nil {
 		return Made{}, err
 	}
-	return Made{Path: path, Branch: branch}, nil
+	return Made{Path: path, Branch: branch}, w.own(ctx, path, p.Task)
 }
 
 // worktreePlace finds the repository and the worktree's path. The repository's own root is never the worktree.
@@ -50,7 +56,7 @@ func (w Workspaces) worktreePlace(ctx context.Context, p Place) (repo, path stri
 	if err != nil {
 		return "", "", err
 	}
-	if p.Path == "" || filepath.Clean(p.Path) == repo {
+	if p.Path == "" || samePlace(p.Path, repo) {
 		return repo, filepath.Join(repo, ".worktrees", p.Task), nil
 	}
 	return repo, filepath.Clean(p.Path), nil
@@ -61,27 +67,34 @@ func (w Workspaces) repoOf(ctx context.Context, dir string) (string, error) {
 	for !isDir(dir) && dir != "/" {
 		dir = filepath.Dir(dir)
 	}
-	out, err := w.Git(ctx, dir, "rev-parse", "--path-format=absolute", "--git-common-dir")
+	out, err := w.ask(ctx, dir, "rev-parse", "--path-format=absolute", "--git-common-dir")
 	if err != nil {
 		return "", fmt.Errorf("%s is not in a git repository: %w", dir, err)
 	}
-	return filepath.Dir(strings.TrimSpace(string(out))), nil
+	return filepath.Dir(out), nil
 }
 
-// branchOf gives the branch of a checkout whose top is path.
+// branchOf gives the branch of the linked checkout whose top is path. Anything else is an error: there a worktree can
+// only be made, or not.
 func (w Workspaces) branchOf(ctx context.Context, path string) (string, error) {
 	if !isDir(path) {
 		return "", os.ErrNotExist
 	}
-	top, err := w.Git(ctx, path, "rev-parse", "--show-toplevel")
+	c, err := w.checkout(ctx, path)
 	if err != nil {
 		return "", err
 	}
-	if strings.TrimSpace(string(top)) != path {
-		return "", errors.New("not the top of a checkout")
+	if !samePlace(path, c.top) || !c.linked() {
+		return "", errors.New("not the top of a linked checkout")
 	}
-	out, err := w.Git(ctx, path, "symbolic-ref", "--short", "HEAD")
-	return strings.TrimSpace(string(out)), err
+	return w.ask(ctx, path, "symbolic-ref", "--short", "--quiet", "HEAD")
+}
+
+// samePlace compares two paths with their links followed.
+func samePlace(a, b string) bool {
+	ra, erra := filepath.EvalSymlinks(a)
+	rb, errb := filepath.EvalSymlinks(b)
+	return erra == nil && errb == nil && ra == rb || filepath.Clean(a) == filepath.Clean(b)
 }
 
 func (w Workspaces) addWorktree(ctx context.Context, repo, path, branch string) error {
