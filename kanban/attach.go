@@ -207,8 +207,8 @@ func (t *txn) unnamed(paths []string) (gone []string, err error) {
 	return gone, nil
 }
 
-// Vacate removes what a deleted card left on disk: the files that Delete or Purge names, as long as they lie where files
-// of this board belong, and its scratch workspace. What stays is in the error; nothing names it any more.
-func (b *Board) Vacate(task string, gone []string) error {
+// vacate removes what a deleted card left on disk: the files that no row names any more, as long as they lie where files of
+// this board belong, and its scratch workspace.
+func (b *Board) vacate(task string, gone []string) error {
 	return errors.Join(b.dropBlobs(gone), b.dropWorkspace(task))
 }

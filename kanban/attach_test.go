@@ -290,3 +290,24 @@ func TestArtifactsOfADirectoryThatStaysAreNamedAndNotCopied(t *testing.T) {
 		t.Error("something was copied")
 	}
 }
+
+func TestADeletedCardLeavesNothingOnDisk(t *testing.T) {
+	b := newBoard(t)
+	card, other := b.make(t, NewTask{}), b.make(t, NewTask{})
+	own, shared := b.attachText(t, card.ID, "own", "x"), b.attachText(t, card.ID, "shared", "x")
+	b.sql(t, `INSERT INTO task_attachments (task_id, filename, stored_path, created_at) VALUES (?, 'shared', ?, 1)`, other.ID, shared.StoredPath)
+	precious := filepath.Join(t.TempDir(), "precious")
+	os.WriteFile(precious, []byte("p"), 0o600)
+	b.sql(t, `INSERT INTO task_attachments (task_id, filename, stored_path, created_at) VALUES (?, 'x', ?, 1)`, card.ID, precious)
+	dir := filepath.Join(b.workspaces, card.ID)
+	os.MkdirAll(dir, 0o700)
+	if _, err := b.Delete(t.Context(), card.ID); err != nil {
+		t.Fatal(err)
+	}
+	if exists(own.StoredPath) || exists(dir) {
+		t.Error("its file or its workspace stays")
+	}
+	if !exists(shared.StoredPath) || !exists(precious) {
+		t.Error("a file of another card, or of nobody here, is gone")
+	}
+}

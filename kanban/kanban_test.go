@@ -24,6 +24,8 @@ const (
 func TestMain(m *testing.M) {
 	switch role := os.Getenv(roleVar); role {
 	case "":
+	case "move":
+		os.Exit(playMove())
 	case "steps":
 		os.Exit(playSteps())
 	default:

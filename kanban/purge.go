@@ -20,8 +20,8 @@ func cardTables() []table {
 	return []table{commentsTable, eventsTable, runsTable, attachmentsTable, subsTable, gwSchedulesTable, gwStopsTable}
 }
 
-// Purge removes an archived card for good, with all that hangs on it, and names the stored files that no other card has:
-// the caller removes them. One event `deleted` stays in the board's history.
+// Purge removes an archived card for good, with all that hangs on it: its scratch workspace, and the stored files that no
+// other card has, which it names. One event `deleted` stays in the board's history.
 func (b *Board) Purge(ctx context.Context, task string) (gone []string, err error) {
 	return b.remove(ctx, task, func(card Task) error {
 		if card.Status != StatusArchived {
@@ -53,6 +53,9 @@ func (b *Board) remove(ctx context.Context, task string, may func(Task) error) (
 	})
 	if err != nil && !Committed(err) {
 		return nil, err
+	}
+	if left := b.vacate(task, gone); left != nil {
+		b.log.Warn("what a deleted card left on disk stays", "task", task, "error", left)
 	}
 	return gone, err
 }
