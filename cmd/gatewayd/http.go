@@ -148,6 +148,20 @@ func (b boardDoor) Create(ctx context.Context, slug kanban.Slug, meta kanban.Met
 	return b.Lookup(slug)
 }
 
+// Remove closes what the daemon has open of a board before it goes.
+func (b boardDoor) Remove(ctx context.Context, slug kanban.Slug, forGood bool) (kanban.Removed, error) {
+	hands := kanban.Hands{
+		Open: func(ctx context.Context, slug kanban.Slug) (*kanban.Board, func(), error) {
+			return b.d.acquireBoard(ctx, b.DBPath(slug))
+		},
+		Close: b.d.registry.CloseAllUnder,
+	}
+	if forGood {
+		return b.Root.Delete(ctx, slug, hands)
+	}
+	return b.Root.Archive(ctx, slug, hands)
+}
+
 // Acquire does not open a board that is disabled: the dispatcher says when its file may be looked at again.
 func (b boardDoor) Acquire(ctx context.Context, slug kanban.Slug) (*kanban.Board, func(), error) {
 	if err := b.d.dispatcher.Disabled(slug); err != nil {

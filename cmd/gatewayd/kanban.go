@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -31,6 +32,7 @@ func (c *cli) kanbanVerb() *cobra.Command {
 	cmd.AddCommand(v.seeVerbs()...)
 	cmd.AddCommand(v.noticeVerbs()...)
 	cmd.AddCommand(v.pauseVerbs()...)
+	cmd.AddCommand(v.fileVerbs()...)
 	return cmd
 }
 
@@ -90,8 +92,23 @@ func (v *boardVerbs) onBoard(ctx context.Context, do func(context.Context, house
 	return h.disowned(do(ctx, h, h.held(b)))
 }
 
-// board names the board. A worker is bound to its own: another one is refused, not ignored.
+// board names the board. A worker is bound to its own: another one is refused, not ignored, and so is a board that is not in
+// the file which the worker was given.
 func (v *boardVerbs) board(h house) (kanban.Slug, error) {
+	slug, err := v.namedBoard(h)
+	if err != nil || h.Worker == nil || h.Worker.DB == "" {
+		return slug, err
+	}
+	if path := h.root.DBPath(slug); !samePath(path, h.Worker.DB) {
+		return "", &problem.Error{
+			Kind: problem.Denied, Thing: "board " + string(slug), What: "is in " + path + ", and this worker was given " + h.Worker.DB, Fate: "nothing was changed",
+			Remedy: "leave --board and --home out, or correct GATEWAYD_KANBAN_DB",
+		}
+	}
+	return slug, nil
+}
+
+func (v *boardVerbs) namedBoard(h house) (kanban.Slug, error) {
 	own := ""
 	if h.Worker != nil {
 		own = h.Worker.Board
@@ -108,6 +125,13 @@ func (v *boardVerbs) board(h house) (kanban.Slug, error) {
 		return kanban.ParseSlug(v.slug)
 	}
 	return h.root.Current(), nil
+}
+
+// samePath compares two files with their links followed.
+func samePath(a, b string) bool {
+	ra, erra := filepath.EvalSymlinks(a)
+	rb, errb := filepath.EvalSymlinks(b)
+	return erra == nil && errb == nil && ra == rb || filepath.Clean(a) == filepath.Clean(b)
 }
 
 // card is the card that the arguments name, or the worker's own.
@@ -130,71 +154,6 @@ func (h house) speaker() string {
 		return user
 	}
 	return "user"
-}
-
-func (v *boardVerbs) boardsVerb() *cobra.Command {
-	cmd := v.readVerb(&cobra.Command{Use: "boards", Short: "List, create and switch boards", Args: verbs})
-	list := v.readVerb(&cobra.Command{Use: "list", Short: "List the boards", Args: exactly(0), RunE: func(*cobra.Command, []string) error {
-		h, err := v.openRoot()
-		if err != nil {
-			return err
-		}
-		boards, err := h.root.Boards()
-		if err != nil {
-			return err
-		}
-		current := h.root.Current()
-		return v.emit(map[string]any{"boards": boards, "current": current}, func(w io.Writer) {
-			table(w, func(row func(...any)) {
-				for _, b := range boards {
-					row(pointer(b.Slug == current), b.Slug, b.Name, b.Path)
-				}
-			})
-		})
-	}})
-	cmd.RunE = list.RunE
-	var name string
-	create := &cobra.Command{Use: "create SLUG", Short: "Create a board", Args: exactly(1), RunE: func(cmd *cobra.Command, args []string) error {
-		h, err := v.makeRoot()
-		if err != nil {
-			return err
-		}
-		slug, err := kanban.ParseSlug(args[0])
-		if err != nil {
-			return err
-		}
-		info, err := createBoard(cmd.Context(), h.Config, h.root, slug, kanban.Meta{Name: name}, v.warnings(h.Loaded))
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(v.std.out, "created board %s (%s)\n", info.Slug, info.Path)
-		return nil
-	}}
-	create.Flags().StringVar(&name, "name", "", "what people call it")
-	use := &cobra.Command{Use: "switch SLUG", Aliases: []string{"use"}, Short: "Make a board the current one", Args: exactly(1), RunE: func(_ *cobra.Command, args []string) error {
-		h, err := v.openRoot()
-		if err != nil {
-			return err
-		}
-		slug, err := kanban.ParseSlug(args[0])
-		if err != nil {
-			return err
-		}
-		if err := h.root.SetCurrent(slug); err != nil {
-			return err
-		}
-		fmt.Fprintf(v.std.out, "%s is the current board\n", slug)
-		return nil
-	}}
-	cmd.AddCommand(list, create, use)
-	return cmd
-}
-
-func pointer(is bool) string {
-	if is {
-		return "*"
-	}
-	return ""
 }
 
 func (v *boardVerbs) logVerb() *cobra.Command {

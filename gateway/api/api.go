@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net/http"
 	"time"
@@ -52,6 +53,12 @@ type Boards interface {
 	Lookup(slug kanban.Slug) (kanban.Info, error)
 	Create(ctx context.Context, slug kanban.Slug, meta kanban.Meta) (kanban.Info, error)
 	Acquire(ctx context.Context, slug kanban.Slug) (board *kanban.Board, release func(), err error)
+
+	AllBoards() ([]kanban.Info, error) // archived ones too
+	SetCurrent(slug kanban.Slug) error
+	Remove(ctx context.Context, slug kanban.Slug, forGood bool) (kanban.Removed, error)
+	Export(ctx context.Context, board *kanban.Board, w io.Writer, o kanban.ExportOptions) (kanban.Exported, error)
+	Import(ctx context.Context, archive io.Reader, o kanban.ImportOptions) (kanban.Imported, error)
 }
 
 // Dispatch is told of new cards and explains why one does not run. Why's answer is sent as it is.
@@ -171,6 +178,8 @@ func (s *server) routes(r chi.Router) {
 	s.seeRoutes(r)
 	s.noticeRoutes(r)
 	s.pauseRoutes(r)
+	s.fileRoutes(r)
+	s.boardRoutes(r)
 }
 
 func (o Options) withDefaults() Options {

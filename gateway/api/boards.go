@@ -33,11 +33,19 @@ func (s *server) onBoard(r *http.Request, f func(kanban.Slug, *kanban.Board) (an
 	return f(slug, board)
 }
 
-func (s *server) listBoards(*http.Request) (answer, error) {
+// listBoards answers GET /api/boards; archived boards only with ?include_archived=true.
+func (s *server) listBoards(r *http.Request) (answer, error) {
 	if s.Boards == nil {
 		return answer{}, errOff("the board directory")
 	}
-	list, err := s.Boards.Boards()
+	q, boards := newQuery(r), s.Boards.Boards
+	if q.flag("include_archived") {
+		boards = s.Boards.AllBoards
+	}
+	if q.err != nil {
+		return answer{}, q.err
+	}
+	list, err := boards()
 	if err != nil {
 		return answer{}, err
 	}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,7 +24,9 @@ import (
 func (s *server) boundBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.BodyTime)) // only a test's recorder has none
+			control := http.NewResponseController(w)
+			_ = control.SetReadDeadline(time.Now().Add(s.BodyTime)) // only a test's recorder has none
+			r = r.WithContext(context.WithValue(r.Context(), writerKey{}, control))
 		}
 		next.ServeHTTP(w, r)
 	})
