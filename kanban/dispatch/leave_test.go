@@ -39,7 +39,7 @@ func TestABoardThatIsServedLeavesWhenNothingRuns(t *testing.T) {
 	})
 	id := card(t, b, "ok")
 	wait(t, "the other board's card", isStatus(t, b, id, kanban.StatusDone))
-	if h.log.count("level=ERROR") > 0 || !gone(h.root.DBPath("plans")) {
+	if h.log.count("level=ERROR") > 0 || !vanished(h.root.DBPath("plans")) {
 		t.Errorf("%s", h.log.text())
 	}
 	cancel()

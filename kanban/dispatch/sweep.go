@@ -152,7 +152,9 @@ func (d *Dispatcher) removeAside(ctx context.Context, b *board, handle *kanban.B
 		}
 		task, _ := enclosure.WasAside(aside)
 		path := d.o.Root.WorkspaceDir(b.slug, task)
-		d.noteDiscarded(ctx, b, handle, dir, task, aside, path)
+		if !d.noteDiscarded(ctx, b, handle, dir, task, aside, path) {
+			continue // its history cannot be written now; the next sweep finds it
+		}
 		if err := dir.RemoveName(aside); err != nil {
 			b.log.Warn("workspace stays", "task", task, "path", path, "error", err)
 			continue
@@ -161,20 +163,25 @@ func (d *Dispatcher) removeAside(ctx context.Context, b *board, handle *kanban.B
 	}
 }
 
-func (d *Dispatcher) noteDiscarded(ctx context.Context, b *board, handle *kanban.Board, dir *enclosure.Dir, task, aside, path string) {
+// noteDiscarded tells a card's history what its workspace held and nobody declared. A card that is gone has none.
+func (d *Dispatcher) noteDiscarded(ctx context.Context, b *board, handle *kanban.Board, dir *enclosure.Dir, task, aside, path string) bool {
 	declared, err := handle.Declared(ctx, task)
+	if errors.Is(err, kanban.ErrNotFound) {
+		return true
+	}
 	if err != nil {
-		return // its card is gone, and its history with it
+		return false
 	}
 	contents := dir.Measure(aside, func(file string) bool { return declared[file] })
 	noted, err := handle.NoteDiscarded(ctx, task, path, contents)
 	if stored(err) != nil {
-		b.log.Debug("content of a workspace could not be noted", "task", task, "error", err)
+		return false
 	}
 	if noted {
 		b.log.Warn("a finished card's workspace held files that no artifact names", "task", task, "path", path,
 			"bytes", contents.Bytes, "files", contents.Files, "sample", contents.Sample)
 	}
+	return true
 }
 
 // leavingTrees gives the worktrees that may go, are there, and are not known to stay for now.

@@ -19,7 +19,7 @@ func (h *house) scratch(task string, bytes int) string {
 	return dir
 }
 
-func gone(path string) bool {
+func vanished(path string) bool {
 	_, err := os.Lstat(path)
 	return os.IsNotExist(err)
 }
@@ -56,11 +56,11 @@ func TestAWorkspaceStaysForOpenChildrenAndGoesWithTheLast(t *testing.T) {
 		_, err := d.Tick(t.Context())
 		must(t, err)
 	}
-	if gone(dir) {
+	if vanished(dir) {
 		t.Fatal("the workspace went while a child may read it")
 	}
 	finish(t, b, child)
-	tickUntil(t, d, "the workspace to go", func() bool { return gone(dir) })
+	tickUntil(t, d, "the workspace to go", func() bool { return vanished(dir) })
 	if p := payloadOfKind(t, b, parent, "workspace_discarded_content"); p != nil {
 		t.Errorf("ten bytes are told of: %v", p)
 	}
@@ -96,7 +96,7 @@ func TestAKilledRemovalIsFinishedByTheNext(t *testing.T) {
 	aside := filepath.Join(root, ".gone-"+task+".ABC")
 	must(t, os.Rename(filepath.Join(root, task), aside))
 	finish(t, b, task)
-	tickUntil(t, h.dispatcher(), "what was set aside to go", func() bool { return gone(aside) })
+	tickUntil(t, h.dispatcher(), "what was set aside to go", func() bool { return vanished(aside) })
 }
 
 func TestALinkInTheWorkspacesIsLeftAlone(t *testing.T) {
@@ -111,8 +111,8 @@ func TestALinkInTheWorkspacesIsLeftAlone(t *testing.T) {
 	must(t, os.Symlink(precious, link))
 	finish(t, b, linked)
 	finish(t, b, plain)
-	tickUntil(t, h.dispatcher(), "the plain workspace to go", func() bool { return gone(dir) })
-	if gone(precious) || gone(link) {
+	tickUntil(t, h.dispatcher(), "the plain workspace to go", func() bool { return vanished(dir) })
+	if vanished(precious) || vanished(link) {
 		t.Error("the link was followed or removed")
 	}
 	if h.log.count("workspace of a finished card stays") != 1 {
@@ -135,7 +135,7 @@ func TestTheFirstScratchWorkspaceOfARootIsExplained(t *testing.T) {
 	if payloadOfKind(t, b, first, "tip_scratch_workspace") == nil || payloadOfKind(t, b, second, "tip_scratch_workspace") != nil {
 		t.Error("the tip was not given once, with the first card")
 	}
-	if gone(filepath.Join(h.dir, ".scratch_tip_shown")) {
+	if vanished(filepath.Join(h.dir, ".scratch_tip_shown")) {
 		t.Error("there is no sentinel")
 	}
 }
