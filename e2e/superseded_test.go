@@ -39,17 +39,19 @@ func TestASupersededWorkersEveryCommandIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	foreign(t, b.Path(), "UPDATE tasks SET assignee = 'a person'") // the daemon is to start nobody else
-	if _, err := b.EndRun(t.Context(), kanban.End{Task: made.ID, Run: task.CurrentRunID, Outcome: kanban.OutcomeReclaimed, Error: "by a person"}); err != nil {
-		t.Fatal(err)
-	}
-	claim, err := b.Claim(t.Context(), made.ID, kanban.Claimer{Lock: "elsewhere:1"})
+	// Another machine takes the card over, in one step: between two the daemon would see it ready, and end the worker.
+	foreign(t, b.Path(), "BEGIN IMMEDIATE", "UPDATE task_runs SET status = 'reclaimed', outcome = 'reclaimed', ended_at = started_at",
+		"INSERT INTO task_runs (task_id, profile, status, claim_lock, claim_expires, started_at) SELECT id, assignee, 'running', 'elsewhere:1', 9999999999, created_at FROM tasks",
+		"UPDATE tasks SET claim_lock = 'elsewhere:1', claim_expires = 9999999999, worker_pid = NULL, worker_started_at = NULL, current_run_id = (SELECT max(id) FROM task_runs)",
+		"COMMIT")
+	const state = "SELECT status || current_run_id || claim_lock || claim_expires || COALESCE(last_heartbeat_at, '') FROM tasks"
+	before := foreign(t, b.Path(), state, "SELECT count(*) FROM task_events", "SELECT count(*) FROM task_comments")
+	both, err := os.OpenFile(pipe, os.O_RDWR, 0) // so that it waits for no reader
 	if err != nil {
 		t.Fatal(err)
 	}
-	const state = "SELECT status || current_run_id || claim_lock || claim_expires || COALESCE(last_heartbeat_at, '') FROM tasks"
-	before := foreign(t, b.Path(), state, "SELECT count(*) FROM task_events", "SELECT count(*) FROM task_comments")
-	if err := os.WriteFile(pipe, []byte("go\n"), 0o600); err != nil {
+	defer both.Close()
+	if _, err := both.WriteString("go\n"); err != nil {
 		t.Fatal(err)
 	}
 	var ended string
@@ -64,7 +66,7 @@ func TestASupersededWorkersEveryCommandIsRefused(t *testing.T) {
 			t.Errorf("a superseded worker succeeded in: %s", line)
 		}
 	}
-	want := fmt.Sprintf("is no longer run %d's: run %d has it", task.CurrentRunID, claim.Run.ID)
+	want := fmt.Sprintf("is no longer run %d's: run %d has it", task.CurrentRunID, task.CurrentRunID+1)
 	if n := strings.Count(string(said), want); n != 5 || !strings.Contains(string(said), "stop working on it") {
 		t.Errorf("it heard %d times %q:\n%s", n, want, said)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gatewayd/internal/problem"
 	"gatewayd/internal/sqlite"
@@ -208,7 +209,29 @@ func wholeLife(t *testing.T, b *Board) {
 		_, err = b.EndRun(ctx, End{Task: lost, Run: open.CurrentRunID, Outcome: OutcomeCrashed, Error: "x", Count: true})
 		try("crash", err)
 	}
+	try("block again", b.Block(ctx, child, Block{Reason: "r"}))
+	try("promote by hand", b.PromoteByHand(ctx, child, "r", "me", true))
+	idea := b.make(t, NewTask{Title: "idea", Triage: true}).ID
+	words := "specified"
+	try("specify", b.Specify(ctx, idea, Specification{Body: &words, Author: "me"}))
+	whole := b.make(t, NewTask{Title: "whole", Triage: true}).ID
+	_, err = b.Decompose(ctx, whole, Decomposition{Children: []NewTask{{Title: "part", Assignee: "dev"}}, Author: "me"})
+	try("decompose", err)
+	b.mustClaim(t, child)
+	_, err = b.Reclaim(ctx, child, "r", "me")
+	try("reclaim", err)
+	_, err = b.Reassign(ctx, child, "ops", "r", "me", true)
+	try("reassign", err)
+	_, err = b.Terminate(ctx, b.mustClaim(t, child), "r", "me")
+	try("terminate", err)
+	_, _, err = b.WakeDue(ctx, time.Now())
+	try("wake", err)
 	try("archive", b.Archive(ctx, e))
+	try("archive", b.Archive(ctx, idea))
+	_, err = b.Purge(ctx, idea)
+	try("purge", err)
+	_, err = b.Delete(ctx, whole)
+	try("delete", err)
 	b.invariants(t)
 }
 
