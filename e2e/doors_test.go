@@ -177,6 +177,9 @@ func claimCard(t *testing.T, home string) claimed {
 		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "GATEWAYD_HOME=" + home, "GATEWAYD_KANBAN_HOME=" + home, "GATEWAYD_KANBAN_TASK=" + card.ID,
 		fmt.Sprintf("GATEWAYD_KANBAN_RUN_ID=%d", c.run.ID), "GATEWAYD_KANBAN_BOARD=default", "GATEWAYD_KANBAN_CLAIM_LOCK=" + c.run.ClaimLock,
 	}
+	if mutation := os.Getenv("GATEWAYD_MUTATION"); mutation != "" {
+		c.env = append(c.env, "GATEWAYD_MUTATION="+mutation)
+	}
 	return c
 }
 

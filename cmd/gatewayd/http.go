@@ -42,7 +42,7 @@ func (d *daemon) makeAPI(context.Context) error {
 // mcp serves the boards as tools, to workers by the tokens of their runs and to other agents by the API key.
 func (d *daemon) mcp() http.Handler {
 	desk := deskOf(d.config, boardDoor{d.root, d}, nil, "api")
-	desk.Wake, desk.Secrets = d.dispatcher.Wake, append(desk.Secrets, d.key.Reveal())
+	desk.Wake = d.dispatcher.Wake
 	return mcp.Handler(mcp.Options{Desk: desk, Version: version, Run: api.RunOf})
 }
 

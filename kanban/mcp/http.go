@@ -10,7 +10,7 @@ import (
 
 const (
 	// DefaultMaxCalls is far more than the workers of one machine ask at once.
-	DefaultMaxCalls = 64
+	DefaultMaxCalls = 32
 	// patience is how long one write to a client that does not read may take.
 	patience = 60 * time.Second
 )

@@ -112,6 +112,7 @@ func (j Job) prompt() string {
 			fmt.Fprintf(&b, "    %s kanban complete %s --summary \"what you did, in one or two sentences\"\n", j.Exe, j.Card.ID)
 		}
 		fmt.Fprintf(&b, "    %s kanban block %s \"what you need from a person\"\n\n", j.Exe, j.Card.ID)
+		b.WriteString("The tools kanban_complete and kanban_block of the MCP server gatewayd do the same, if you have them.\n")
 		b.WriteString("A card that is not ended counts as not done, whatever was achieved.\n")
 	}
 	return b.String()

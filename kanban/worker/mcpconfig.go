@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"strings"
+
+	"gatewayd/config"
 )
 
 // serverName is what programs call our MCP server; their names for its tools are made of it.
@@ -26,18 +28,18 @@ func mcpEnv(j Job) map[string]string {
 // most programs read.
 func (j Job) mcpConfig() ([]byte, error) {
 	env, words := mcpEnv(j), []string{"mcp", "--home", j.Home}
-	var config any
+	var file any
 	switch j.Lane.Preset {
 	case "gemini":
-		config = map[string]any{"mcpServers": map[string]any{serverName: map[string]any{"command": j.Exe, "args": words, "env": env, "trust": true}}}
+		file = map[string]any{"mcpServers": map[string]any{serverName: map[string]any{"command": j.Exe, "args": words, "env": env, "trust": true}}}
 	case "opencode":
-		config = map[string]any{"mcp": map[string]any{serverName: map[string]any{
+		file = map[string]any{"mcp": map[string]any{serverName: map[string]any{
 			"type": "local", "command": append([]string{j.Exe}, words...), "environment": env, "enabled": true,
 		}}}
 	default:
-		config = map[string]any{"mcpServers": map[string]any{serverName: map[string]any{"type": "stdio", "command": j.Exe, "args": words, "env": env}}}
+		file = map[string]any{"mcpServers": map[string]any{serverName: map[string]any{"type": "stdio", "command": j.Exe, "args": words, "env": env}}}
 	}
-	return json.Marshal(config)
+	return json.Marshal(file)
 }
 
 func (j Job) writeMCPConfig(path string) error {
@@ -53,17 +55,23 @@ func (j Job) writeMCPConfig(path string) error {
 
 // presetEnv are the variables by which the lane's program finds our MCP server, where it takes no flag for it. Gemini merges the
 // servers of its system defaults, the weakest of its files, with the user's own; opencode merges the inline configuration
-// over all its files, so a person's OPENCODE_CONFIG stays in force.
+// over all its files, so a person's OPENCODE_CONFIG stays in force. A lane that sets the variable itself keeps its own.
 func presetEnv(j Job, l layout) []string {
+	name, value := "", ""
 	switch j.Lane.Preset {
 	case "gemini":
-		return []string{"GEMINI_CLI_SYSTEM_DEFAULTS_PATH=" + l.mcp}
+		name, value = "GEMINI_CLI_SYSTEM_DEFAULTS_PATH", l.mcp
 	case "opencode":
-		if text, err := j.mcpConfig(); err == nil {
-			return []string{"OPENCODE_CONFIG_CONTENT=" + string(text)}
+		text, err := j.mcpConfig()
+		if err != nil {
+			return nil // writeFiles has said so
 		}
+		name, value = "OPENCODE_CONFIG_CONTENT", string(text)
 	}
-	return nil
+	if _, own := config.Environ(j.Lane.Env).Lookup(name); own || name == "" {
+		return nil
+	}
+	return []string{name + "=" + value}
 }
 
 // codexFlags name our server on codex's command line, since it reads no file of servers. Values are TOML; a JSON string is
