@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,7 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,6 +20,7 @@ import (
 	"gatewayd/config"
 	"gatewayd/kanban"
 	"gatewayd/kanban/worker"
+	"gatewayd/reaper"
 )
 
 // playEnv makes this test binary a worker that uses one of the doors.
@@ -338,28 +342,35 @@ func TestAnInheritedRunMakesNobodyAWorker(t *testing.T) {
 		t.Errorf("the current worker is refused: %v %s", err, out)
 	}
 
-	inner := newHome(t, "")
-	cmd := exec.Command(program, "--home", inner, "--addr", "127.0.0.1:0")
-	cmd.Env = append(append([]string{}, c.env...), "GATEWAYD_KEEPER=run-x", "GATEWAYD_KANBAN_TOKEN=run.x.y", "HERMES_KANBAN_TASK="+c.task)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
-	d := &daemon{t: t, home: inner}
-	late := time.Now().Add(patience)
-	for d.base == "" && time.Now().Before(late) {
-		holder, held, err := config.HolderOf(inner)
-		if key, kerr := config.ReadAPIKey(inner); err == nil && kerr == nil && held && holder.Addr != "" {
-			d.base, d.key = "http://"+holder.Addr, key.Reveal()
-		}
-	}
+	d := startInside(t, c)
 	var list struct {
 		Boards []struct {
 			Path string `json:"db_path"`
 		}
 	}
 	d.call(http.MethodGet, "/api/boards", nil, &list)
-	if len(list.Boards) == 0 || !strings.HasPrefix(list.Boards[0].Path, inner) {
-		t.Errorf("a daemon inside a worker serves %+v, not its own home %s", list.Boards, inner)
+	if len(list.Boards) == 0 || !strings.HasPrefix(list.Boards[0].Path, d.home) {
+		t.Errorf("a daemon inside a worker serves %+v, not its own home %s", list.Boards, d.home)
 	}
+}
+
+// startInside starts a daemon of its own from inside a worker.
+func startInside(t *testing.T, c claimed) *daemon {
+	t.Helper()
+	d := &daemon{t: t, home: newHome(t, ""), log: &bytes.Buffer{}}
+	env := append([]string{"GATEWAYD_KEEPER=run-x", "GATEWAYD_KANBAN_TOKEN=run.x.y", "HERMES_KANBAN_TASK=" + c.task}, c.env...)
+	env = slices.DeleteFunc(env, func(word string) bool { return strings.HasPrefix(word, "GATEWAYD_MUTATION=") }) // no setting of a daemon
+	child, err := reaper.StartChild([]string{program, "--home", d.home, "--addr", "127.0.0.1:0"}, env, d.home, d.log, d.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.child = child
+	t.Cleanup(func() { _ = child.Signal(syscall.SIGKILL); _, _, _ = child.Wait() })
+	d.until("the daemon has announced itself", func() bool {
+		holder, held, err := config.HolderOf(d.home)
+		key, keyErr := config.ReadAPIKey(d.home)
+		d.base, d.key = "http://"+holder.Addr, key.Reveal()
+		return err == nil && keyErr == nil && held && holder.Addr != "" && d.try(http.MethodGet, "/health", nil, nil) == nil
+	})
+	return d
 }
