@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"gatewayd/kanban"
+	"gatewayd/kanban/dispatch"
 )
 
 // pauseVerbs stop a board's starts and let them go on.
@@ -15,11 +17,21 @@ func (v *boardVerbs) pauseVerbs() []*cobra.Command {
 	return []*cobra.Command{v.pauseVerb(), v.drainVerb(), v.resumeVerb(), v.authorizePRVerb()}
 }
 
+// onBoardAsPerson opens the board for what workers may not do.
+func (v *boardVerbs) onBoardAsPerson(cmd *cobra.Command, do func(context.Context, house, *kanban.Board) error) error {
+	return v.onBoard(cmd.Context(), func(ctx context.Context, h house, b *kanban.Board) error {
+		if err := h.actor().May(cmd.Name(), ""); err != nil {
+			return err
+		}
+		return do(ctx, h, b)
+	})
+}
+
 func (v *boardVerbs) pauseVerb() *cobra.Command {
 	return &cobra.Command{
 		Use: "pause [REASON...]", Short: "Start no card of the board until it is resumed; workers that run go on", Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return v.onBoard(cmd.Context(), func(ctx context.Context, h house, b *kanban.Board) error {
+			return v.onBoardAsPerson(cmd, func(ctx context.Context, h house, b *kanban.Board) error {
 				if err := b.Pause(ctx, kanban.Pause{Mode: kanban.PauseStarts, Reason: words(args, 0), By: h.speaker()}); err != nil {
 					return err
 				}
@@ -35,7 +47,7 @@ func (v *boardVerbs) drainVerb() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "drain [REASON...]", Short: "Start no card, and let the board become empty of workers", Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return v.onBoard(cmd.Context(), func(ctx context.Context, h house, b *kanban.Board) error {
+			return v.onBoardAsPerson(cmd, func(ctx context.Context, h house, b *kanban.Board) error {
 				reason := words(args, 0)
 				if err := b.Pause(ctx, kanban.Pause{Mode: kanban.PauseDrain, Reason: reason, By: h.speaker()}); err != nil {
 					return err
@@ -92,7 +104,7 @@ func (v *boardVerbs) resumeVerb() *cobra.Command {
 	return &cobra.Command{
 		Use: "resume", Short: "Let a paused or drained board start cards again", Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return v.onBoard(cmd.Context(), func(ctx context.Context, h house, b *kanban.Board) error {
+			return v.onBoardAsPerson(cmd, func(ctx context.Context, h house, b *kanban.Board) error {
 				if err := b.Resume(ctx, h.speaker()); err != nil {
 					return err
 				}
@@ -108,4 +120,11 @@ func (v *boardVerbs) authorizePRVerb() *cobra.Command {
 		func(ctx context.Context, h house, b *kanban.Board, card, _ string) (string, error) {
 			return card + " may start once more", b.AuthorizeExistingPR(ctx, card, h.speaker())
 		})
+}
+
+// printPause says above a list why nothing of it starts.
+func printPause(w io.Writer, p *kanban.Pause) {
+	if hold := dispatch.PauseHold(p); hold != nil {
+		fmt.Fprintln(w, firstHold([]dispatch.Hold{*hold}))
+	}
 }

@@ -44,8 +44,13 @@ func (v *boardVerbs) listVerb() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			pause, err := b.Paused(ctx)
+			if err != nil {
+				return err
+			}
 			v.none(len(tasks), "board %s: no cards", b.Slug())
 			return v.emit(tasks, func(w io.Writer) {
+				printPause(w, pause)
 				for _, t := range tasks {
 					printCard(w, t)
 				}
@@ -287,6 +292,7 @@ func (v *boardVerbs) statsVerb() *cobra.Command {
 				return err
 			}
 			return v.emit(stats, func(w io.Writer) {
+				printPause(w, stats.Pause)
 				for _, status := range kanban.Statuses() {
 					fmt.Fprintf(w, "%s %-10s %d\n", statusIcon(string(status)), status, stats.ByStatus[string(status)])
 				}

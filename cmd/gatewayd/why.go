@@ -125,7 +125,13 @@ func printWhy(w io.Writer, why dispatch.Why) {
 
 // printDispatcher is the board part of `gatewayd status`.
 func printDispatcher(w io.Writer, d dispatch.Status) {
-	fmt.Fprintf(w, "workers: %d running, at most %d\n", d.InProgress, d.MaxInProgress)
+	fmt.Fprintf(w, "workers: %d running, %s\n", d.InProgress, atMost(d.MaxInProgress))
+	for _, p := range d.Pools {
+		fmt.Fprintf(w, "pool %s: %d of %d places taken\n", p.Name, p.Taken, p.Places)
+	}
+	if m := d.Memory; m.Level == "elevated" || m.Level == "critical" {
+		fmt.Fprintf(w, "memory is %s: %s\n", m.Level, m.Detail)
+	}
 	if d.Outside != nil {
 		fmt.Fprintf(w, "dispatcher is held: %s\n", firstHold([]dispatch.Hold{*d.Outside}))
 	}
@@ -137,6 +143,13 @@ func printDispatcher(w io.Writer, d dispatch.Status) {
 			row("lane "+l.Name, l.Preset, fmt.Sprintf("%d running", l.Running), firstHold(l.Holds))
 		}
 	})
+}
+
+func atMost(n int) string {
+	if n == 0 {
+		return "no limit"
+	}
+	return fmt.Sprintf("at most %d", n)
 }
 
 // boardHolds says what keeps a board, or its ready cards, from being served.

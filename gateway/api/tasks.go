@@ -30,7 +30,11 @@ func (s *server) listTasks(r *http.Request) (answer, error) {
 		if err != nil {
 			return answer{}, err
 		}
-		return ok(map[string]any{"object": "list", "board": slug, "tasks": listOf(cards)})
+		pause, err := board.Paused(r.Context())
+		if err != nil {
+			return answer{}, err
+		}
+		return ok(map[string]any{"object": "list", "board": slug, "pause": pause, "tasks": listOf(cards)})
 	})
 }
 

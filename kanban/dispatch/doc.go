@@ -12,5 +12,6 @@
 // started beside the tick, and asked to end without waiting. What the tick decides by is in pure functions: Judge
 // for running cards, Classify for ends, Gates and Guard for ready ones, Explain for people.
 //
-// A worker that another program started is judged by its pid and fingerprint, and never signalled.
+// A worker that another program started is judged by its pid and fingerprint. It is ended, with all that it started, only
+// where the fingerprint says boot, container and start; on less nothing is ever signalled.
 package dispatch

@@ -199,7 +199,7 @@ func TestACardDoesNotStartBesideAWorkerOfAnotherHome(t *testing.T) {
 	tickUntil(t, first, "the first worker", func() bool { return len(lines(pids)) == 1 })
 	w := onlyWorker(t, first)
 	first.close()
-	must(t, b.Block(t.Context(), id, kanban.Block{Reason: "wait"}))
+	must(t, b.Block(t.Context(), id, kanban.Block{Run: &w.run, Reason: "wait"}))
 	must(t, b.Unblock(t.Context(), id, "go on"))
 	away := t.TempDir()
 	keepers, err := reaper.New(reaper.Options{Dir: filepath.Join(away, "records"), Spares: -1})

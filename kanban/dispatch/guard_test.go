@@ -43,6 +43,12 @@ func TestGuards(t *testing.T) {
 		"a word inside a word":       {History{Attempts: attempts(now, failed, "x", time.Second), LastFailure: "author unknown, 14031"}, "", ""},
 		"completed within the hour":  {History{Attempts: attempts(now, kanban.OutcomeCompleted, "", 59*time.Minute)}, RecentSuccess, ""},
 		"completed an hour ago":      {History{Attempts: attempts(now, kanban.OutcomeCompleted, "", time.Hour)}, "", ""},
+		"refused by the host":        {History{Attempts: attempts(now, failed, hostFault+"no processes", 29*time.Second)}, InfrastructureCooldown, ""},
+		"refused by the host, over":  {History{Attempts: attempts(now, failed, hostFault+"no processes", 30*time.Second)}, "", ""},
+		"refused by it for long":     {History{Attempts: attempts(now, failed, hostFault+"x", 119*time.Second, time.Hour, 2*time.Hour)}, InfrastructureCooldown, ""},
+		"limited, and unblocked":     {History{Attempts: attempts(now, limited, "", many...), LastHandoff: now.Add(-90 * time.Second)}, RateLimitCooldown, ""},
+		"refused, and unblocked":     {History{Attempts: attempts(now, failed, "quota", time.Minute, 2*time.Minute, 3*time.Minute, 4*time.Minute), LastFailure: "quota", LastHandoff: now.Add(-90 * time.Second)}, BlockerAuth, ""},
+		"completed, now in review":   {History{Attempts: attempts(now, kanban.OutcomeCompleted, "", time.Minute), Review: true}, "", ""},
 		"completed and reopened":     {History{Attempts: attempts(now, kanban.OutcomeCompleted, "", time.Minute), LastHandoff: now}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -84,8 +84,7 @@ func (d *Dispatcher) leads() bool {
 	return d.leader != nil
 }
 
-// lead takes the root's lock, or says who has it. Where the lock cannot be had at all (a file system without
-// locks), it goes on and says so: each tick still takes each board's own lock.
+// lead takes the root's lock, or says who has it, or why it cannot be had at all. Without it nothing is dispatched.
 func (d *Dispatcher) lead() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
