@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gatewayd/internal/sqlite"
 )
@@ -53,6 +54,14 @@ func playRole(role string) int {
 		default:
 			os.Stdout.WriteString("claim: " + err.Error())
 		}
+	}
+	if role == "wake" {
+		woken, _, err := b.WakeDue(ctx, time.Now().Add(24*time.Hour))
+		if err != nil {
+			os.Stdout.WriteString("wake: " + err.Error())
+			return 1
+		}
+		os.Stdout.WriteString(strings.Join(woken, " "))
 	}
 	if err := b.Close(); err != nil {
 		os.Stdout.WriteString("close: " + err.Error())

@@ -2,6 +2,7 @@ package kanban
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -247,4 +248,26 @@ func TestWhatCannotBeScheduledIsRefused(t *testing.T) {
 			t.Errorf("%s changed the board", name)
 		}
 	}
+}
+
+// Of any number of processes that see a time come, one makes the copy.
+func TestOneOfManyProcessesMakesTheCopy(t *testing.T) {
+	b := newBoard(t)
+	pattern, once := b.make(t, NewTask{}).ID, b.make(t, NewTask{}).ID
+	b.mustSchedule(t, pattern, Schedule{Rule: "@daily"})
+	b.mustSchedule(t, once, Schedule{Due: time.Now().Add(time.Minute)})
+	var woken []string
+	for _, said := range together(t, 6, "wake", b.Path(), "") {
+		woken = append(woken, strings.Fields(said)...)
+	}
+	if copies := b.scalar(t, `SELECT COUNT(*) FROM tasks`); len(woken) != 2 || copies != "3" {
+		t.Errorf("woke %v, and there are %s cards", woken, copies)
+	}
+	if kinds := b.kinds(t, pattern); !slices.Equal(kinds, []string{"created", "scheduled", "recurred"}) {
+		t.Errorf("events: %v", kinds)
+	}
+	if kinds := b.kinds(t, once); !slices.Equal(kinds, []string{"created", "scheduled", "unblocked"}) {
+		t.Errorf("events: %v", kinds)
+	}
+	b.invariants(t)
 }
