@@ -60,7 +60,7 @@ func (d *diagnosis) run() error {
 			}
 		}
 	}
-	for _, look := range []func() error{d.doubts, d.unsettled, d.timers, d.stops} {
+	for _, look := range []func() error{d.doubts, d.unsettled, d.timers, d.stops, d.undelivered} {
 		if err := look(); err != nil {
 			return err
 		}

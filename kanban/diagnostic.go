@@ -47,7 +47,8 @@ const (
 	DiagnosticPausedLong      = "paused_long"      // of the board
 	DiagnosticTimerStuck      = "timer_stuck"      // its time has come and nothing woke it
 	DiagnosticStopUnfulfilled = "stop_unfulfilled" // somebody asked for its end, nothing happened
-	DiagnosticNoLane          = "lane_unknown"     // nobody here takes such cards
+	DiagnosticUndelivered     = "notifications_parked"
+	DiagnosticNoLane          = "lane_unknown" // nobody here takes such cards
 	DiagnosticProgram         = "lane_without_program"
 )
 

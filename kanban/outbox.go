@@ -191,9 +191,13 @@ const (
 	parkAll     = `UPDATE gw_subscriptions SET parked_at = ?, parked_reason = ? WHERE id = ? AND parked_at IS NULL`
 	unparkAll   = `UPDATE gw_subscriptions SET parked_at = NULL, parked_reason = NULL WHERE id = ?`
 	unparkRows  = `UPDATE gw_outbox SET parked_at = NULL, attempts = 0, tried_at = NULL, next_at = 0 WHERE subscription_id = ? AND delivered_at IS NULL`
-	selectStale = `SELECT 1 FROM gw_outbox WHERE delivered_at < ? LIMIT 1`
-	deleteStale = `DELETE FROM gw_outbox WHERE id IN (SELECT o.id FROM gw_outbox o JOIN gw_subscriptions s ON s.id = o.subscription_id
-WHERE o.delivered_at < ? AND o.event_id <= s.cursor ORDER BY o.delivered_at LIMIT ?)`
+	selectStale = `SELECT EXISTS (SELECT 1 FROM gw_outbox WHERE delivered_at < ?) OR EXISTS (SELECT 1 FROM gw_subscriptions s WHERE ` + idle + `)`
+	deleteIdle  = `DELETE FROM gw_subscriptions AS s WHERE ` + idle
+	// idle: its card was deleted, and all that there was to say of it is said.
+	idle = `s.task_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM tasks t WHERE t.id = s.task_id)
+    AND NOT EXISTS (SELECT 1 FROM gw_outbox o WHERE o.subscription_id = s.id AND o.delivered_at IS NULL)`
+	deleteStale = `DELETE FROM gw_outbox WHERE id IN (SELECT o.id FROM gw_outbox o LEFT JOIN gw_subscriptions s ON s.id = o.subscription_id
+WHERE o.delivered_at < ? AND o.event_id <= COALESCE(s.cursor, o.event_id) ORDER BY o.delivered_at LIMIT ?)`
 )
 
 // Take leases a subscription and gives its next row, with the attempt counted, before anything is sent. ok is false when
@@ -298,19 +302,20 @@ func (b *Board) Retry(ctx context.Context, subscription int64) (rows int64, err 
 const pruneAtOnce = 1000
 
 // PruneOutbox forgets rows that were delivered before a moment, at most 1,000, and gives their number. Where there are none
-// it only reads. A row that a sweep could still find missing stays.
+// it only reads. A row that a sweep could still find missing stays. Subscriptions of deleted cards go with them.
 func (b *Board) PruneOutbox(ctx context.Context, before time.Time) (gone int64, err error) {
 	some := false
 	err = b.peek(ctx, func(c *sqlite.Conn) (err error) {
-		var one int64
-		some, err = c.Row(selectStale, []any{before.Unix()}, &one)
+		_, err = c.Row(selectStale, []any{before.Unix()}, &some)
 		return err
 	})
 	if err != nil || !some {
 		return 0, err
 	}
 	err = b.write(ctx, "prune outbox", func(t *txn) (err error) {
-		gone, err = t.run("prune outbox", deleteStale, before.Unix(), pruneAtOnce)
+		if gone, err = t.run("prune outbox", deleteStale, before.Unix(), pruneAtOnce); err == nil {
+			_, err = t.run("prune outbox", deleteIdle)
+		}
 		return err
 	})
 	return gone, stored(err)

@@ -324,3 +324,33 @@ func TestTheSessionThatCreatesACardIsToldOfIt(t *testing.T) {
 		}
 	}
 }
+
+func TestADeletedCardsLastWordsAreDeliveredAndThenItsSubscriptionGoes(t *testing.T) {
+	b := newBoard(t)
+	card := b.make(t, NewTask{})
+	s := b.subscribe(t, NewSubscription{Task: card.ID, Kinds: []string{AllKinds}})
+	if _, err := b.Delete(t.Context(), card.ID); err != nil {
+		t.Fatal(err)
+	}
+	wantKinds(t, b.sent(t, s.ID), "deleted")
+	prune := func() {
+		t.Helper()
+		if _, err := b.PruneOutbox(t.Context(), time.Now().Add(-time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	prune()
+	b.failed(t, s.ID, Delivery{Error: "answered 404", Park: true})
+	found, err := b.Diagnose(t.Context(), Thresholds{})
+	if err != nil || len(found) != 1 || found[0].Kind != DiagnosticUndelivered || found[0].Detail != "answered 404" {
+		t.Errorf("diagnosis is %+v, %v", found, err)
+	}
+	if _, err := b.Retry(t.Context(), s.ID); err != nil {
+		t.Fatal(err)
+	}
+	b.failed(t, s.ID, Delivery{Delivered: true})
+	prune()
+	if list, err := b.Subscriptions(t.Context(), ""); err != nil || len(list) != 0 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}

@@ -34,7 +34,7 @@ func NotifyKinds() []string {
 
 // otherKinds may be subscribed to as well. A kind that nobody writes would be a subscription that never says anything.
 var otherKinds = []string{
-	"created", "promoted", "promoted_manual", "claimed", "claim_rejected", "claim_extended", "spawned", "heartbeat", "dependency_wait",
+	"created", "deleted", "promoted", "promoted_manual", "claimed", "claim_rejected", "claim_extended", "spawned", "heartbeat", "dependency_wait",
 	"scheduled", "review_reopened", "archive_worker_termination", "imported", "assigned", "edited", "reprioritized", "model_override_set",
 	"reasoning_effort_set", "linked", "unlinked", "commented", "attached", "attachment_removed", "specified", "decomposed",
 	"descendant_invalidated", "reclaimed", "reclaim_deferred", "reconciled", "stale", "spawn_failed", "rate_limited", "protocol_violation",
