@@ -191,10 +191,10 @@ const (
 	parkAll     = `UPDATE gw_subscriptions SET parked_at = ?, parked_reason = ? WHERE id = ? AND parked_at IS NULL`
 	unparkAll   = `UPDATE gw_subscriptions SET parked_at = NULL, parked_reason = NULL WHERE id = ?`
 	unparkRows  = `UPDATE gw_outbox SET parked_at = NULL, attempts = 0, tried_at = NULL, next_at = 0 WHERE subscription_id = ? AND delivered_at IS NULL`
-	selectStale = `SELECT EXISTS (SELECT 1 FROM gw_outbox WHERE delivered_at < ?) OR EXISTS (SELECT 1 FROM gw_subscriptions s WHERE ` + idle + `)`
-	deleteIdle  = `DELETE FROM gw_subscriptions AS s WHERE ` + idle
-	// idle: its card was deleted, and all that there was to say of it is said.
-	idle = `s.task_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM tasks t WHERE t.id = s.task_id)
+	selectStale = `SELECT EXISTS (SELECT 1 FROM gw_outbox WHERE delivered_at < ?) OR EXISTS (SELECT 1 FROM gw_subscriptions s WHERE ` + saidAll + `)`
+	deleteIdle  = `DELETE FROM gw_subscriptions AS s WHERE ` + saidAll
+	// saidAll: its card was deleted, and all that there was to say of it is said.
+	saidAll = `s.task_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM tasks t WHERE t.id = s.task_id)
     AND NOT EXISTS (SELECT 1 FROM gw_outbox o WHERE o.subscription_id = s.id AND o.delivered_at IS NULL)`
 	deleteStale = `DELETE FROM gw_outbox WHERE id IN (SELECT o.id FROM gw_outbox o LEFT JOIN gw_subscriptions s ON s.id = o.subscription_id
 WHERE o.delivered_at < ? AND o.event_id <= COALESCE(s.cursor, o.event_id) ORDER BY o.delivered_at LIMIT ?)`
