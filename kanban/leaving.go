@@ -86,15 +86,29 @@ func (b *Board) Declared(ctx context.Context, task string) (map[string]bool, err
 // worthNoting is how much undeclared content of a workspace its card's history tells of.
 const worthNoting = 1 << 10
 
-// NoteDiscarded tells a card's history what goes with its workspace, when that is 1 KiB or more. It reports whether it did.
-func (b *Board) NoteDiscarded(ctx context.Context, task, path string, c enclosure.Contents) (bool, error) {
+const selectLastNote = `SELECT payload FROM task_events WHERE task_id = ? AND kind = ? ORDER BY id DESC LIMIT 1`
+
+// NoteDiscarded tells a card's history what goes with its workspace, when that is 1 KiB or more. It reports whether it did:
+// what was told before a removal that failed is not told again.
+func (b *Board) NoteDiscarded(ctx context.Context, task, path string, c enclosure.Contents) (noted bool, err error) {
 	if c.Bytes < worthNoting {
 		return false, nil
 	}
-	err := b.note(ctx, task, 0, "workspace_discarded_content", payload{
-		{"path", clean(path)}, {"total_bytes", c.Bytes}, {"file_count", c.Files}, {"sample", cleanAll(c.Sample)},
+	const kind = "workspace_discarded_content"
+	p := payload{{"path", clean(path)}, {"total_bytes", c.Bytes}, {"file_count", c.Files}, {"sample", cleanAll(c.Sample)}}
+	text, err := p.encode()
+	if err != nil {
+		return false, err
+	}
+	var last string
+	err = b.read(ctx, func(conn *sqlite.Conn) error {
+		_, err := conn.Row(selectLastNote, []any{task, kind}, &last)
+		return err
 	})
-	return true, err
+	if err != nil || last == text {
+		return false, err
+	}
+	return true, b.note(ctx, task, 0, kind, p)
 }
 
 // NoteTip tells the history of the first card that is worked on in a scratch directory what becomes of it.
