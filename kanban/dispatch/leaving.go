@@ -156,6 +156,9 @@ func (d *Dispatcher) depart(ctx context.Context, b *board, survey kanban.Survey,
 
 // obey ends at once the workers whose card has moved on and whom somebody wants gone.
 func (d *Dispatcher) obey(b *board, survey kanban.Survey, p *pass) {
+	if b.wanted = nil; len(survey.Stops) == 0 {
+		return
+	}
 	current := map[kanban.RunID]bool{}
 	for _, row := range survey.Running {
 		current[row.Run.ID] = true
@@ -288,6 +291,9 @@ func terminationOf(pid int, how reaper.Departure) map[string]any {
 // remember notes the running cards that no keeper of ours holds, and finds those that left since: a person or the worker
 // itself ended the run, and nobody watches whether the process goes too.
 func (d *Dispatcher) remember(b *board, survey kanban.Survey, p *pass) {
+	if len(survey.Running) == 0 && len(b.seen) == 0 {
+		return
+	}
 	next := map[kanban.RunID]*leaver{}
 	for _, row := range survey.Running {
 		if print := row.Task.WorkerStarted; row.Task.WorkerPID != 0 && whole(print) && kanban.HostLocal(row.Task.ClaimLock) {

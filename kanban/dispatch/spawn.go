@@ -50,9 +50,11 @@ func (d *Dispatcher) supply(ctx context.Context, b *board, survey kanban.Survey,
 func (d *Dispatcher) spawn(ctx context.Context, p *pass) {
 	before := d.counted()
 	queues := d.queues(p)
-	if slices.ContainsFunc(queues, func(q *queue) bool { return !q.empty() }) {
-		d.lookAtMemory(p.now)
+	defer d.wakeWaiting(before)
+	if !slices.ContainsFunc(queues, func(q *queue) bool { return !q.empty() }) {
+		return
 	}
+	d.lookAtMemory(p.now)
 	s := d.situation(p.now)
 	for q := fairest(queues, d.share(s), s.Reviewers); q != nil; q = fairest(queues, d.share(s), s.Reviewers) {
 		for !q.empty() && !d.consider(ctx, q.b, q.next(s.Running, s.Reviewers), &s, p) {
@@ -61,7 +63,6 @@ func (d *Dispatcher) spawn(ctx context.Context, p *pass) {
 			}
 		}
 	}
-	d.wakeWaiting(before)
 }
 
 // queues are the boards that this tick holds, beginning with another one each time.
