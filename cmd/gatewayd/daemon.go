@@ -56,6 +56,7 @@ type daemon struct {
 	dispatcher *dispatch.Dispatcher
 	notifier   *notify.Notifier
 	targets    *notify.Targets
+	lanes      []string
 	server     *http.Server
 
 	passedOver map[kanban.Slug]string // boards that the last backup did not open, with the reason
@@ -291,6 +292,7 @@ func (d *daemon) makeDispatcher(context.Context) error {
 		return err
 	}
 	names := lanes.Names()
+	d.lanes = names
 	state, why := "on", fmt.Sprintf("at most %d workers; lanes: %s", d.config.Kanban.MaxInProgress, strings.Join(names[:min(len(names), 8)], ", "))
 	if more := len(names) - 8; more > 0 {
 		why += fmt.Sprintf(" and %d more", more)

@@ -23,13 +23,13 @@ import (
 // makeAPI gives the HTTP API its handler. The server has no write timeout, because an answer may stream for half an hour.
 func (d *daemon) makeAPI(context.Context) error {
 	metrics := prometheus.NewRegistry()
-	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	metrics.MustRegister(dispatchMetrics{d.dispatcher}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	d.server = &http.Server{
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		Handler: api.New(api.Options{
 			Chat: d.gateway, Sessions: d.store, Store: d.store, Boards: boardDoor{d.root, d}, Dispatch: dispatchDoor{d.dispatcher}, Notices: noticeDoor{d},
-			Model: d.model.Describe, Checks: d.checks, Status: func(context.Context) any { return d.status() }, Diagnose: d.dispatcher.Diagnose,
+			Model: d.model.Describe, Checks: d.checks, Status: func(context.Context) any { return d.status() }, Diagnose: d.dispatcher.Diagnose, Lanes: d.lanes,
 			MCP: d.mcp(), RunToken: worker.NewSigner(d.key.Reveal()).Fence,
 			Key: d.key.Reveal(), Addr: d.listener.Addr().String(), AllowedHosts: d.config.API.AllowedHosts,
 			AllowedOrigins: d.config.API.AllowedOrigins, MaxBody: d.config.API.MaxBodyBytes, MaxTurns: d.config.API.MaxConcurrentTurns,
@@ -112,6 +112,10 @@ func (d *daemon) checkDispatcher() api.Check {
 		return api.Check{Name: "dispatcher", Status: "off", Reason: "kanban.dispatch is false"}
 	case s.Outside != nil:
 		return api.Check{Name: "dispatcher", Status: "degraded", Reason: s.Outside.Detail, Since: s.Outside.Since}
+	case s.Stuck != nil && !s.Stuck.Kept:
+		return api.Check{Name: "dispatcher", Status: "degraded", Reason: s.Stuck.String(), Since: &s.Stuck.Since, Data: s.Stuck}
+	case s.Stuck != nil:
+		return api.Check{Name: "dispatcher", Status: "ok", Reason: "cards wait for known reasons: " + s.Stuck.String(), Since: &s.Stuck.Since, Data: s.Stuck}
 	}
 	return api.Check{Name: "dispatcher", Status: "ok"}
 }

@@ -25,7 +25,7 @@ func (c *cli) kanbanVerb() *cobra.Command {
 	v := &boardVerbs{cli: c}
 	cmd := &cobra.Command{Use: "kanban", Short: "Boards and cards", Args: verbs, RunE: help}
 	cmd.PersistentFlags().StringVar(&v.slug, "board", "", "board (default: the worker's own, else the current one)")
-	cmd.AddCommand(v.boardsVerb(), v.logVerb())
+	cmd.AddCommand(v.boardsVerb())
 	cmd.AddCommand(v.readVerbs()...)
 	cmd.AddCommand(v.writeVerbs()...)
 	cmd.AddCommand(v.peopleVerbs()...)

@@ -77,8 +77,3 @@ func printDiagnostic(w io.Writer, d kanban.Diagnostic) {
 		fmt.Fprintf(w, "          %s %s%s\n", sign, line(a.Label), line(command))
 	}
 }
-
-// seeVerbs are those that show what goes on on a board.
-func (v *boardVerbs) seeVerbs() []*cobra.Command {
-	return []*cobra.Command{v.diagnosticsVerb()}
-}

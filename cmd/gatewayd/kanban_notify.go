@@ -114,7 +114,7 @@ func (v *boardVerbs) onSubscription(use, short string, do func(ctx context.Conte
 		return v.onBoard(cmd.Context(), func(ctx context.Context, _ house, b *kanban.Board) error {
 			said, err := do(ctx, b, id)
 			if err == nil {
-				fmt.Fprintln(v.std.out, said)
+				fmt.Fprintln(v.std.out, line(said))
 			}
 			return err
 		})

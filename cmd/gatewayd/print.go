@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,6 +10,8 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 )
@@ -19,11 +22,48 @@ func (c *cli) emit(v any, text func(w io.Writer)) error {
 		text(c.std.out)
 		return nil
 	}
-	enc := json.NewEncoder(c.std.out)
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := c.std.out.Write(safeJSON(out.Bytes()))
+	return err
 }
+
+// jsonLine prints v as JSON on one line.
+func jsonLine(w io.Writer, v any) error {
+	raw, err := json.Marshal(v)
+	if err == nil {
+		_, err = w.Write(append(safeJSON(raw), '\n'))
+	}
+	return err
+}
+
+// safeJSON escapes what a terminal would act upon. JSON lets control characters through from DEL on; escaped they are the
+// same text to every reader.
+func safeJSON(raw []byte) []byte {
+	if !bytes.ContainsFunc(raw, escaped) {
+		return raw
+	}
+	var out []byte
+	for _, r := range string(raw) {
+		switch {
+		case !escaped(r):
+			out = utf8.AppendRune(out, r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
+		default:
+			out = fmt.Appendf(out, `\u%04x`, r)
+		}
+	}
+	return out
+}
+
+func escaped(r rune) bool { return r >= 0x7f && visible(r) != r && r != unicode.ReplacementChar }
 
 // table prints aligned columns.
 func table(w io.Writer, rows func(row func(cells ...any))) {
@@ -78,7 +118,9 @@ func visible(r rune) rune {
 		return r + 0x2400 // the sign of this control character: ␛ for ESC
 	case r == 0x7f:
 		return '␡'
-	case unicode.IsControl(r), '\u202a' <= r && r <= '\u202e', '\u2066' <= r && r <= '\u2069': // C1 and changes of direction
+	case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r): // C1 and changes of direction
+		return unicode.ReplacementChar
+	case r == '\u2028', r == '\u2029', r == '\ufeff', 0xe0000 <= r && r <= 0xe007f: // other ends of a line, and text that cannot be seen
 		return unicode.ReplacementChar
 	}
 	return r
@@ -97,9 +139,40 @@ func onTerminal(out io.Writer, s string) string {
 	return s
 }
 
+// safeOnTerminal is onTerminal for what comes in pieces: a character may be cut in two.
+func safeOnTerminal(out io.Writer) io.Writer {
+	if !isTerminal(out) {
+		return out
+	}
+	return &safeWriter{out: out}
+}
+
+type safeWriter struct {
+	out  io.Writer
+	rest []byte // the beginning of a character
+}
+
+func (w *safeWriter) Write(p []byte) (int, error) {
+	whole := append(w.rest, p...)
+	keep := len(whole)
+	for back := 1; back < utf8.UTFMax && back <= len(whole); back++ {
+		if c := whole[len(whole)-back]; utf8.RuneStart(c) {
+			if !utf8.FullRune(whole[len(whole)-back:]) {
+				keep = len(whole) - back
+			}
+			break
+		}
+	}
+	if _, err := io.WriteString(w.out, text(string(whole[:keep]))); err != nil {
+		return 0, err
+	}
+	w.rest = append([]byte{}, whole[keep:]...)
+	return len(p), nil
+}
+
 // none says on the side that a list is empty, so that a person is not left with silence and a program with words.
 func (c *cli) none(n int, format string, args ...any) {
 	if n == 0 && !c.json {
-		fmt.Fprintf(c.std.err, format+"\n", args...)
+		fmt.Fprintln(c.std.err, line(fmt.Sprintf(format, args...)))
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"gatewayd/gateway"
+	"gatewayd/internal/problem"
+	"gatewayd/kanban"
 	"gatewayd/kanban/dispatch"
 	"gatewayd/kanban/notify"
 	"gatewayd/registry"
@@ -41,7 +43,7 @@ type decision struct {
 func (d *daemon) status() status {
 	return status{
 		PID: os.Getpid(), Build: thisBuild(), Home: d.config.Home, Addr: d.listener.Addr().String(), Started: d.started,
-		Decisions: d.decisions, Dispatcher: d.dispatcher.Status(), Notifier: d.notifier.Status(), Gateway: d.gateway.Status(), Store: d.store.Health(), Files: d.registry.Stats(),
+		Decisions: d.decisions, Dispatcher: d.dispatcher.StatusWithLocks(), Notifier: d.notifier.Status(), Gateway: d.gateway.Status(), Store: d.store.Health(), Files: d.registry.Stats(),
 	}
 }
 
@@ -55,6 +57,7 @@ func (c *cli) statusVerb() *cobra.Command {
 			}
 			var s status
 			if err := cl.call(cmd.Context(), http.MethodGet, "/api/status", nil, &s); err != nil {
+				c.noteForeignDispatcher(err)
 				return err
 			}
 			return c.emit(s, func(w io.Writer) { printStatus(w, s) })
@@ -81,4 +84,24 @@ func printDecisions(w io.Writer, decisions []decision) {
 			row(d.Thing, d.Value, d.Why)
 		}
 	})
+}
+
+// noteForeignDispatcher says beside the refusal that the boards are served all the same: by the daemon of another home, or
+// by Hermes.
+func (c *cli) noteForeignDispatcher(err error) {
+	if !problem.Is(err, problem.NotRunning) {
+		return
+	}
+	loaded, err := c.load()
+	if err != nil {
+		return
+	}
+	root, err := kanban.OpenRoot(loaded.Kanban.Root)
+	if err != nil {
+		return
+	}
+	defer root.Close()
+	if lock := dispatch.StateOfRoot(root); lock.Held {
+		fmt.Fprintf(c.std.err, "note: the boards of %s are dispatched by %s\n", line(root.Dir()), lockWords(lock))
+	}
 }

@@ -2,11 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -24,36 +23,71 @@ func (c *cli) whyVerb() *cobra.Command {
 		Use: "why [CARD]", Short: "Say why a card is not running, or why every waiting card of a board is not",
 		Args: between(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return v.onBoard(cmd.Context(), func(ctx context.Context, h house, b *kanban.Board) error {
-				cards, err := waiting(ctx, b, args)
-				if err != nil {
-					return err
+			answers, err := v.why(cmd.Context(), args)
+			if err != nil {
+				return err
+			}
+			return c.emit(answers, func(w io.Writer) {
+				if len(answers) == 0 {
+					fmt.Fprintln(w, "no card is waiting")
 				}
-				ask, err := c.whyAsker(h, b)
-				if err != nil {
-					return err
+				for _, why := range answers {
+					printWhy(w, why)
 				}
-				answers := make([]dispatch.Why, 0, len(cards))
-				for _, card := range cards {
-					why, err := ask(ctx, card)
-					if err != nil {
-						return err
-					}
-					answers = append(answers, why)
-				}
-				return c.emit(answers, func(w io.Writer) {
-					if len(answers) == 0 {
-						fmt.Fprintf(w, "board %s: no card is waiting\n", b.Slug())
-					}
-					for _, why := range answers {
-						printWhy(w, why)
-					}
-				})
 			})
 		},
 	})
 	cmd.Flags().StringVar(&v.slug, "board", "", "board (default: the current one)")
 	return cmd
+}
+
+// why asks for one card, or for every card of the board that waits. A board whose file is damaged has one answer for all.
+func (v *boardVerbs) why(ctx context.Context, cards []string) ([]dispatch.Why, error) {
+	answers := []dispatch.Why{}
+	err := v.onBoard(ctx, func(ctx context.Context, h house, b *kanban.Board) error {
+		cards, err := waiting(ctx, b, cards)
+		if err != nil {
+			return err
+		}
+		ask, err := v.whyAsker(h, b)
+		if err != nil {
+			return err
+		}
+		for _, card := range cards {
+			why, err := ask(ctx, card)
+			if err != nil {
+				return err
+			}
+			answers = append(answers, why)
+		}
+		return nil
+	})
+	if !errors.Is(err, kanban.ErrCorruptBoard) {
+		return answers, err
+	}
+	return v.whyUnreadable(ctx, cards, err)
+}
+
+// whyUnreadable: the daemon knows since when the file is damaged; without one there is what this process has just seen.
+func (v *boardVerbs) whyUnreadable(ctx context.Context, cards []string, damage error) ([]dispatch.Why, error) {
+	h, err := v.openRoot()
+	if err != nil {
+		return nil, err
+	}
+	slug, err := v.board(h)
+	if err != nil {
+		return nil, err
+	}
+	why := dispatch.Unreadable(slug, strings.Join(cards, " "), damage)
+	var s status
+	if cl, err := v.dial(); err == nil && cl.call(ctx, http.MethodGet, "/api/status", nil, &s) == nil {
+		for _, b := range s.Dispatcher.Boards {
+			if b.Slug == slug && b.Hold != nil {
+				why.Holds = []dispatch.Hold{*b.Hold}
+			}
+		}
+	}
+	return []dispatch.Why{why}, nil
 }
 
 // waiting gives the named card, or every card of the board that is neither running nor at its end.
@@ -101,14 +135,32 @@ func explainAlone(ctx context.Context, h house, lanes *worker.Lanes, b *kanban.B
 	}
 	return dispatch.Explain(facts, dispatch.Situation{
 		Now: time.Now(), Lanes: lanes, DefaultAssignee: h.Kanban.DefaultAssignee, Limits: dispatch.DefaultLimits(h.Kanban.RateLimitCooldown),
-		Dispatcher: &dispatch.Hold{
-			Reason: dispatch.NoDispatcher, Detail: "no daemon runs for home " + h.Home, Remedy: "start it: gatewayd --foreground",
-		},
+		Dispatcher: nobodyOfOurs(h),
 	}), nil
 }
 
+// nobodyOfOurs: without a daemon of this home, another one may serve the boards, and start the card.
+func nobodyOfOurs(h house) *dispatch.Hold {
+	lock := dispatch.StateOfRoot(h.root)
+	if lock.Held {
+		return &dispatch.Hold{
+			Reason: dispatch.NotLeader, Detail: lockWords(lock) + " dispatches on " + h.root.Dir() + "; what it knows of lanes and caps is not told here", Since: lock.From,
+			Remedy: "ask there: it starts the cards",
+		}
+	}
+	detail := "no daemon runs for home " + h.Home
+	if lock.PID != 0 {
+		detail += fmt.Sprintf("; process %d on %s dispatched last", lock.PID, lock.Host)
+	}
+	return &dispatch.Hold{Reason: dispatch.NoDispatcher, Detail: detail, Remedy: "start it: gatewayd --foreground"}
+}
+
 func printWhy(w io.Writer, why dispatch.Why) {
-	fmt.Fprintf(w, "%s %s  %s\n", statusIcon(string(why.Status)), line(why.Task), why.Status)
+	about, status := line(why.Task), string(why.Status)
+	if status == "" { // the board cannot be read
+		about, status = strings.TrimSpace("board "+string(why.Board)+"  "+about), "not readable"
+	}
+	fmt.Fprintf(w, "%s %s  %s\n", statusIcon(status), about, line(status))
 	for _, hold := range why.Holds {
 		fmt.Fprintf(w, "    %s: %s\n", hold.Reason, strings.TrimSpace(indented(hold.Detail, "        ")))
 		if hold.Since != nil {
@@ -121,61 +173,4 @@ func printWhy(w io.Writer, why dispatch.Why) {
 			fmt.Fprintf(w, "        remedy: %s\n", line(hold.Remedy))
 		}
 	}
-}
-
-// printDispatcher is the board part of `gatewayd status`.
-func printDispatcher(w io.Writer, d dispatch.Status) {
-	fmt.Fprintf(w, "workers: %d running, %s\n", d.InProgress, atMost(d.MaxInProgress))
-	for _, p := range d.Pools {
-		fmt.Fprintf(w, "pool %s: %d of %d places taken\n", p.Name, p.Taken, p.Places)
-	}
-	if m := d.Memory; m.Level == "elevated" || m.Level == "critical" {
-		fmt.Fprintf(w, "memory is %s: %s\n", m.Level, m.Detail)
-	}
-	if d.Outside != nil {
-		fmt.Fprintf(w, "dispatcher is held: %s\n", firstHold([]dispatch.Hold{*d.Outside}))
-	}
-	table(w, func(row func(...any)) {
-		for _, b := range d.Boards {
-			row("board "+b.Slug, b.State, fmt.Sprintf("%d running, %d ready", b.Running, b.Ready), boardHolds(b))
-		}
-		for _, l := range d.Lanes {
-			row("lane "+l.Name, l.Preset, fmt.Sprintf("%d running", l.Running), firstHold(l.Holds))
-		}
-	})
-}
-
-func atMost(n int) string {
-	if n == 0 {
-		return "no limit"
-	}
-	return fmt.Sprintf("at most %d", n)
-}
-
-// boardHolds says what keeps a board, or its ready cards, from being served.
-func boardHolds(b dispatch.BoardStatus) string {
-	if b.Hold != nil {
-		return firstHold([]dispatch.Hold{*b.Hold})
-	}
-	var counts []string
-	for _, reason := range slices.Sorted(maps.Keys(b.Holds)) {
-		counts = append(counts, fmt.Sprintf("%d %s", b.Holds[reason], reason))
-	}
-	return strings.Join(counts, ", ")
-}
-
-func firstHold(holds []dispatch.Hold) string {
-	if len(holds) == 0 {
-		return ""
-	}
-	h := holds[0]
-	since := ""
-	if h.Since != nil {
-		since = " since " + when(*h.Since)
-	}
-	said := fmt.Sprintf("%s%s: %s", h.Reason, since, h.Detail)
-	if h.Remedy != "" {
-		said += "; " + h.Remedy
-	}
-	return line(said)
 }

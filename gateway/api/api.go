@@ -51,6 +51,7 @@ type Boards interface {
 	Boards() ([]kanban.Info, error)
 	Current() kanban.Slug
 	Lookup(slug kanban.Slug) (kanban.Info, error)
+	ReadLog(slug kanban.Slug, task string, tail int64) (kanban.WorkerLog, error)
 	Create(ctx context.Context, slug kanban.Slug, meta kanban.Meta) (kanban.Info, error)
 	Acquire(ctx context.Context, slug kanban.Slug) (board *kanban.Board, release func(), err error)
 
@@ -79,6 +80,7 @@ type Check struct {
 	Status string     `json:"status"`
 	Reason string     `json:"reason,omitempty"`
 	Since  *time.Time `json:"since,omitempty"`
+	Data   any        `json:"data,omitempty"` // the facts behind the reason, for programs
 }
 
 // Options configure the handler. Chat, Sessions and Key are needed; without a key every request that needs one is refused. Boards and
@@ -94,6 +96,8 @@ type Options struct {
 	Model  func() provider.Description   // nil: unknown
 	Checks func(context.Context) []Check // nil: none
 	Status func(context.Context) any     // body of /api/status; nil: conversations only
+
+	Lanes []string // names that a card may be given to
 
 	// Diagnose finds what a person should know of a board, its lanes included; nil: what the board itself knows.
 	Diagnose func(context.Context, *kanban.Board) ([]kanban.Diagnostic, error)

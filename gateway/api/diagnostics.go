@@ -4,15 +4,8 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/go-chi/chi/v5"
-
 	"gatewayd/kanban"
 )
-
-// seeRoutes are what a person sees of a board beside its cards.
-func (s *server) seeRoutes(r chi.Router) {
-	r.Get("/api/boards/{board}/diagnostics", s.handle(s.diagnostics))
-}
 
 // diagnostics answers GET /api/boards/{board}/diagnostics?severity=&task=.
 func (s *server) diagnostics(r *http.Request) (answer, error) {
@@ -42,4 +35,10 @@ func (s *server) diagnose(r *http.Request, board *kanban.Board) ([]kanban.Diagno
 		return s.Diagnose(r.Context(), board)
 	}
 	return board.Diagnose(r.Context(), kanban.Thresholds{})
+}
+
+// warnings sums up a board's findings by card, for lists of cards.
+func (s *server) warnings(r *http.Request, board *kanban.Board) (map[string]kanban.Warnings, error) {
+	found, err := s.diagnose(r, board)
+	return kanban.WarningsByCard(found), err
 }

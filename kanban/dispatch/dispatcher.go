@@ -68,6 +68,7 @@ type Dispatcher struct {
 	listed    listing
 	lastCount int // workers after the last tick
 	mem       memory
+	stuck     stuckness
 	ticks     int64
 	closing   chan struct{}
 	closed    bool
@@ -150,6 +151,7 @@ func (d *Dispatcher) tick(ctx context.Context, full bool) *pass {
 		b.unlock()
 	}
 	d.ticks++
+	d.noteStuck(p)
 	d.publish(p)
 	return p
 }

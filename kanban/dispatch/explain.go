@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"gatewayd/internal/mutation"
 	"gatewayd/kanban"
 )
 
@@ -26,6 +27,7 @@ type CardFacts struct {
 	Entered     int64
 	Candidate   Candidate
 	Pause       *kanban.Pause // of the board
+	Timer       *kanban.Timer // of a scheduled card; nil = none is set
 }
 
 // Word is an event's reason and when it was said.
@@ -52,6 +54,11 @@ func Facts(ctx context.Context, b *kanban.Board, task string) (CardFacts, error)
 		}
 	}
 	f.Candidate = candidateOf(b.Slug(), past(detail))
+	if f.Card.Status == kanban.StatusScheduled {
+		if f.Timer, err = timerOf(ctx, b, task); err != nil {
+			return CardFacts{}, err
+		}
+	}
 	for _, e := range detail.Events {
 		switch e.Kind {
 		case kanban.EventBlocked, kanban.EventGaveUp, "block_loop_detected":
@@ -64,6 +71,16 @@ func Facts(ctx context.Context, b *kanban.Board, task string) (CardFacts, error)
 		}
 	}
 	return f, nil
+}
+
+func timerOf(ctx context.Context, b *kanban.Board, task string) (*kanban.Timer, error) {
+	timers, err := b.Timers(ctx)
+	for _, t := range timers {
+		if t.Task == task {
+			return &t, err
+		}
+	}
+	return nil, err
 }
 
 // past makes of a card's whole history what the dispatcher's own list gives for ready cards.
@@ -104,7 +121,7 @@ func Explain(f CardFacts, s Situation) Why {
 		if hold.Since == nil {
 			hold.Since = at(f.Entered)
 		}
-		why.Holds = append(why.Holds, *hold)
+		why.Holds = append(why.Holds, completed(*hold))
 	}
 	switch f.Card.Status {
 	case kanban.StatusDone, kanban.StatusArchived, kanban.StatusRunning:
@@ -114,15 +131,25 @@ func Explain(f CardFacts, s Situation) Why {
 		s.Boards = map[kanban.Slug]BoardState{f.Board: {Pause: f.Pause, Running: s.Boards[f.Board].Running, Most: s.Boards[f.Board].Most}}
 	}
 	for _, h := range Gates(f.Candidate, s) {
-		if h.Since == nil && f.Card.Status == kanban.StatusReady {
+		if h.Since == nil { // not known better: it has stood here since then
 			h.Since = at(f.Entered)
 		}
-		why.Holds = append(why.Holds, h)
+		if mutation.On("why-hides-a-hold") && len(why.Holds) > 0 {
+			break
+		}
+		why.Holds = append(why.Holds, completed(h))
 	}
 	if len(why.Holds) == 0 {
 		why.Holds = []Hold{{Reason: NextTick, Detail: "nothing holds it; it starts with the next tick", Since: at(f.Entered)}}
+		why.Holds[0] = completed(why.Holds[0])
 	}
 	return why
+}
+
+// Unreadable is the answer for a card of a board whose file cannot be used: that is what holds it, whatever it is.
+func Unreadable(slug kanban.Slug, task string, err error) Why {
+	reason, remedy := damageOf(err)
+	return Why{Board: slug, Task: task, Holds: []Hold{completed(Hold{Reason: BoardDisabled, Detail: "its file " + reason, Remedy: remedy})}}
 }
 
 // byStatus: what the card's own status says.
@@ -142,7 +169,7 @@ func byStatus(f CardFacts, s Situation) *Hold {
 	case kanban.StatusTriage:
 		return &Hold{Reason: Triage, Detail: "it is a rough idea", Remedy: "specify it: move it to todo or ready"}
 	case kanban.StatusScheduled:
-		return &Hold{Reason: Scheduled, Detail: "it is parked for a time", Remedy: "gatewayd kanban unblock " + id}
+		return scheduled(f)
 	case kanban.StatusBlocked:
 		return &Hold{Reason: Blocked, Detail: blockText(f), Since: at(f.Block.At), Remedy: "settle what it waits for, then gatewayd kanban unblock " + id}
 	case kanban.StatusRunning:
@@ -151,6 +178,24 @@ func byStatus(f CardFacts, s Situation) *Hold {
 		return &Hold{Reason: Ended, Detail: "it is " + string(f.Card.Status), Since: at(f.Card.CompletedAt)}
 	}
 	return &Hold{Reason: UnknownWord, Detail: fmt.Sprintf("its status %q is not known here", f.Card.Status), Remedy: "another program wrote it; ask there"}
+}
+
+// scheduled says when a card is due, and what happens then.
+func scheduled(f CardFacts) *Hold {
+	h := &Hold{Reason: Scheduled, Detail: "it is parked, and no time is set for it", Remedy: "gatewayd kanban unblock " + f.Card.ID}
+	if f.Timer == nil || f.Timer.Due == 0 {
+		return h
+	}
+	h.Until, h.Detail = at(f.Timer.Due), "it is parked until its time comes"
+	h.Remedy = "wait, or gatewayd kanban unblock " + f.Card.ID
+	if f.Timer.Rule != "" {
+		h.Detail = "it is the pattern of cards that come back by the rule " + f.Timer.Rule + "; it is never started itself"
+		if f.Timer.LastCopy != "" {
+			h.Detail += "; its newest copy is " + f.Timer.LastCopy
+		}
+		h.Remedy = "wait for the next copy, or gatewayd kanban unblock " + f.Card.ID + " to run the pattern"
+	}
+	return h
 }
 
 func openParents(f CardFacts) *Hold {

@@ -115,6 +115,7 @@ func (d *Dispatcher) consider(life context.Context, b *board, c Candidate, s *Si
 		d.failed(b, p, err)
 	}
 	if started {
+		d.stuck.started++
 		s.started(c, lane)
 		if pass {
 			if err := stored(b.handle.PRAuthorizationUsed(ctx, c.Task)); err != nil {

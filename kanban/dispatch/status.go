@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"maps"
+	"os"
 	"slices"
 	"time"
 
@@ -11,28 +12,41 @@ import (
 
 // Status is what the dispatcher is doing, as of its last tick.
 type Status struct {
-	Dispatching   bool          `json:"dispatching"` // it hands out cards
-	Outside       *Hold         `json:"held,omitempty"`
-	Lock          LockStatus    `json:"lock"`
-	LastTick      *time.Time    `json:"last_tick,omitempty"`
-	NextTick      *time.Time    `json:"next_tick,omitempty"` // at the latest; events come first
-	Took          time.Duration `json:"took_ns"`
-	Ticks         int64         `json:"ticks"`
-	InProgress    int           `json:"in_progress"`
-	MaxInProgress int           `json:"max_in_progress"` // 0 = no limit
-	Memory        MemoryStatus  `json:"memory"`
-	Pools         []PoolStatus  `json:"pools,omitempty"`
-	Boards        []BoardStatus `json:"boards"`
-	Lanes         []LaneStatus  `json:"lanes"`
+	Dispatching   bool           `json:"dispatching"` // it hands out cards
+	Outside       *Hold          `json:"held,omitempty"`
+	Lock          LockStatus     `json:"lock"`
+	LastTick      *time.Time     `json:"last_tick,omitempty"`
+	NextTick      *time.Time     `json:"next_tick,omitempty"` // at the latest; events come first
+	Took          time.Duration  `json:"took_ns"`
+	Ticks         int64          `json:"ticks"`
+	InProgress    int            `json:"in_progress"`
+	MaxInProgress int            `json:"max_in_progress"` // 0 = no limit
+	Memory        MemoryStatus   `json:"memory"`
+	Pools         []PoolStatus   `json:"pools,omitempty"`
+	Held          map[Reason]int `json:"held_cards"`      // ready cards of all boards by what holds them
+	Stuck         *Stuck         `json:"stuck,omitempty"` // cards wait and none has started for several ticks
+	Boards        []BoardStatus  `json:"boards"`
+	Lanes         []LaneStatus   `json:"lanes"`
 }
 
 // LockStatus says who leads on this root.
 type LockStatus struct {
 	Path string     `json:"path"`
 	Ours bool       `json:"ours"`
-	PID  int        `json:"pid,omitempty"` // who signed it last; a Python dispatcher does not sign
+	Held bool       `json:"held"`          // as far as can be seen without taking it
+	PID  int        `json:"pid,omitempty"` // of the holder, or of who signed it last; a Python dispatcher does not sign
 	Host string     `json:"host,omitempty"`
 	From *time.Time `json:"since,omitempty"`
+	By   string     `json:"command,omitempty"` // what the holder was started as
+}
+
+func lockStatus(s kanban.LockState) LockStatus {
+	return LockStatus{Path: s.Path, Ours: s.Held && s.PID == os.Getpid(), Held: s.Held, PID: s.PID, Host: s.Host, From: at(s.Since), By: s.Command}
+}
+
+// StateOfRoot says who dispatches on a root, for those who run no dispatcher themselves.
+func StateOfRoot(r *kanban.Root) LockStatus {
+	return lockStatus(kanban.StateOfLock(r.SingletonLockPath()))
 }
 
 // PoolStatus is one of kanban.pools.
@@ -54,7 +68,8 @@ type BoardStatus struct {
 	Ready    int            `json:"ready"`
 	Holds    map[Reason]int `json:"holds,omitempty"` // ready cards by what holds them
 	LastTick *time.Time     `json:"last_tick,omitempty"`
-	Due      *time.Time     `json:"due,omitempty"` // when time alone makes it look again
+	Due      *time.Time     `json:"due,omitempty"`  // when time alone makes it look again
+	Lock     *LockStatus    `json:"lock,omitempty"` // of its tick; only StatusWithLocks looks
 }
 
 // LaneStatus is one lane.
@@ -68,6 +83,20 @@ type LaneStatus struct {
 
 // Status gives the state as of the last tick; it never waits for one that is under way.
 func (d *Dispatcher) Status() Status { return *d.published.Load() }
+
+// StatusWithLocks is Status with who holds each board's lock now. It reads a small file for each board.
+func (d *Dispatcher) StatusWithLocks() Status {
+	s := d.Status()
+	s.Boards = slices.Clone(s.Boards)
+	for i := range s.Boards {
+		lock := lockStatus(kanban.StateOfLock(kanban.DispatchLockPath(s.Boards[i].Path)))
+		s.Boards[i].Lock = &lock
+	}
+	if state := StateOfRoot(d.o.Root); state.Held {
+		s.Lock = state
+	}
+	return s
+}
 
 // publish makes the state visible. The caller holds mu.
 func (d *Dispatcher) publish(p *pass) {
@@ -84,6 +113,7 @@ func (d *Dispatcher) publish(p *pass) {
 		}
 	}
 	s.NextTick = &next
+	s.Held, s.Stuck = d.heldCards(), d.stuck.seen()
 	c := d.running()
 	s.InProgress, s.Memory = c.all, d.mem.state
 	s.Lanes, s.Pools = d.laneStatus(c.lanes, p.now), d.poolStatus(c.lanes)
@@ -118,7 +148,7 @@ func (d *Dispatcher) poolStatus(running map[string]int) []PoolStatus {
 }
 
 func (d *Dispatcher) lockStatus() LockStatus {
-	s := LockStatus{Path: d.o.Root.SingletonLockPath(), Ours: d.leader != nil}
+	s := LockStatus{Path: d.o.Root.SingletonLockPath(), Ours: d.leader != nil, Held: d.leader != nil || d.outside != nil && d.outside.Reason == NotLeader}
 	s.PID, s.Host, s.From = d.holder.PID, d.holder.Host, at(d.holder.Since)
 	return s
 }
@@ -191,9 +221,12 @@ func (d *Dispatcher) whyUnserved(ctx context.Context, slug kanban.Slug, task str
 		return Why{}, err
 	}
 	if err := d.Disabled(slug); err != nil {
-		return Why{}, err
+		return Unreadable(slug, task, err), nil
 	}
 	handle, release, err := d.o.Acquire(ctx, info.Path)
+	if damaged(err) {
+		return Unreadable(slug, task, err), nil
+	}
 	if err != nil {
 		return Why{}, err
 	}
@@ -216,7 +249,7 @@ func (d *Dispatcher) whyUnread(slug kanban.Slug, task string) (Why, error) {
 	why := Why{Board: slug, Task: task}
 	for _, b := range d.Status().Boards {
 		if b.Slug == slug && b.Hold != nil {
-			why.Holds = append(why.Holds, *b.Hold)
+			why.Holds = append(why.Holds, completed(*b.Hold))
 		}
 	}
 	if len(why.Holds) == 0 {
