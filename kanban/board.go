@@ -89,6 +89,9 @@ func Open(ctx context.Context, opts Options) (*Board, error) {
 	if err != nil {
 		return nil, b.explain(err)
 	}
+	if err := b.mend(ctx, opts, &init); err != nil {
+		return nil, err
+	}
 	return b, nil
 }
 

@@ -60,7 +60,7 @@ func (d *diagnosis) run() error {
 			}
 		}
 	}
-	for _, look := range []func() error{d.doubts, d.unsettled, d.timers, d.stops, d.undelivered} {
+	for _, look := range []func() error{d.doubts, d.unsettled, d.timers, d.stops, d.undelivered, d.paused} {
 		if err := look(); err != nil {
 			return err
 		}
@@ -428,6 +428,21 @@ func (d *diagnosis) stops() error {
 			Actions: []Action{hint("see whether a dispatcher runs: it ends workers", "gatewayd status", true)},
 		})
 	}
+	return nil
+}
+
+// paused: a board that somebody paused and that everybody forgot.
+func (d *diagnosis) paused() error {
+	p, err := readPause(d.Conn)
+	if err != nil || p == nil || d.now.Sub(time.Unix(p.Since, 0)) <= d.Paused {
+		return err
+	}
+	d.add(Diagnostic{
+		Kind: DiagnosticPausedLong, Severity: SeverityWarning, First: p.Since,
+		Title:   "the board has been paused for " + lasting(d.now.Sub(time.Unix(p.Since, 0))),
+		Detail:  "by " + cmp.Or(cut(p.By, 80), "somebody") + ": " + cmp.Or(cut(p.Reason, maxDetail), "no reason was given"),
+		Actions: []Action{hint("let it start cards again", "gatewayd kanban resume", true)},
+	})
 	return nil
 }
 

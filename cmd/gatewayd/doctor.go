@@ -217,15 +217,15 @@ func checkBoards(ctx context.Context, cfg config.Config) []check {
 // another program from ours, by a column that ours has.
 func checkFile(ctx context.Context, name, path, backups, table, column string) check {
 	info, err := os.Lstat(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return ok(name, "not made yet")
+	if b, had := sqlite.BackupOf(backups, path, name); errors.Is(err, os.ErrNotExist) && had {
+		return check{Name: name, State: "failed", Detail: path + " is gone, and a backup of it is in " + b.Dir, Remedy: "gatewayd restore " + b.Dir}
 	}
 	if _, gone := os.Stat(path); err == nil && info.Mode()&os.ModeSymlink != 0 && errors.Is(gone, os.ErrNotExist) {
 		return check{Name: name, State: "failed", Detail: path + " is a link to nothing", Remedy: "mount or restore what it leads to, or remove the link"}
 	}
 	f, err := sqlite.Open(ctx, sqlite.Options{Path: path, Label: name, Backups: backups, Journal: sqlite.JournalConfig{Mode: "delete"}, Log: slog.New(slog.DiscardHandler)})
 	if problem.Is(err, problem.NotFound) {
-		return ok(name, "not made yet: the file is empty")
+		return ok(name, "not made yet")
 	}
 	if err != nil {
 		return failed(name, err)

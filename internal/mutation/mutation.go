@@ -80,4 +80,5 @@ var List = []Mutation{
 	{"unverified-is-signalled", "kanban/dispatch", "TestAWorkerThatIsNotKnownForCertainIsNeverSignalled"},
 	{"only-our-own-keepers-count", "kanban/dispatch", "TestACardDoesNotStartBesideAWorkerOfAnotherHome"},
 	{"pause-is-not-asked", "kanban/dispatch", "TestAPausedBoardStartsNothingUntilItIsResumed"},
+	{"why-hides-a-hold", "kanban/dispatch", "TestWhyHidesNoHoldBehindTheFirst"},
 }

@@ -234,6 +234,11 @@ func (d *Dispatcher) disable(b *board, p *pass, err error) {
 	reason, remedy := damageOf(err)
 	next, first := b.bad.failed(sqlite.TakeFingerprint(b.path), reason, p.now)
 	if first {
+		if copied, err := kanban.BackupCorrupt(b.path); err == nil {
+			b.log.Info("a copy of the damaged file is kept", "path", copied)
+		} else {
+			b.log.Warn("no copy of the damaged file could be kept", "path", b.path, "error", err)
+		}
 		b.log.Error("board is disabled and its file was left as it is; other boards go on", "path", b.path, "error", reason, "remedy", remedy)
 	}
 	b.bad, b.trouble, b.due = next, nil, next.retryAt

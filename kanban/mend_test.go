@@ -1,0 +1,111 @@
+package kanban
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// loseIndexRows takes the entries of an index away behind SQLite's back, as two writers that lost their locks do.
+func loseIndexRows(t *testing.T, path string) {
+	t.Helper()
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("python3 is needed to damage an index")
+	}
+	script := `
+import sqlite3, sys
+c = sqlite3.connect(sys.argv[1], isolation_level=None)
+c.execute("PRAGMA journal_mode=DELETE")
+c.execute("PRAGMA writable_schema=ON")
+sql = c.execute("SELECT sql FROM sqlite_schema WHERE name='idx_tasks_status'").fetchone()[0]
+c.execute("UPDATE sqlite_schema SET sql = sql || ' WHERE 0' WHERE name='idx_tasks_status'")
+c.close()
+c = sqlite3.connect(sys.argv[1], isolation_level=None)
+c.execute("REINDEX idx_tasks_status")
+c.execute("PRAGMA writable_schema=ON")
+c.execute("UPDATE sqlite_schema SET sql = ? WHERE name='idx_tasks_status'", (sql,))
+c.close()
+c = sqlite3.connect(sys.argv[1])
+print(c.execute("PRAGMA integrity_check").fetchall())
+`
+	out, err := exec.Command(python, "-c", script, path).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "missing from index") && !strings.Contains(string(out), "wrong # of entries") {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+func damagedIndex(t *testing.T) (path, card string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "kanban.db")
+	b, err := Open(t.Context(), Options{Path: path, Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	card = b.make(t, NewTask{}).ID
+	if _, err := b.file.Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	loseIndexRows(t, path)
+	return path, card
+}
+
+func TestAnIndexThatLostItsRowsIsMadeAnewAtOpenAfterACopy(t *testing.T) {
+	path, card := damagedIndex(t)
+	damaged := fileBytes(t, path)
+	var log strings.Builder
+	b := openBoard(t, Options{Path: path, Heal: true, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	list, err := b.List(t.Context(), Filter{Status: StatusReady})
+	if err != nil || len(list) != 1 || list[0].ID != card {
+		t.Errorf("ready: %+v, %v", list, err)
+	}
+	copies, err := forensicCopies(path)
+	if err != nil || len(copies) != 1 || fileBytes(t, copies[0]) != damaged {
+		t.Errorf("copies %v, %v", copies, err)
+	}
+	if strings.Count(log.String(), "were made anew") != 1 {
+		t.Errorf("log: %s", log.String())
+	}
+}
+
+// A process that has the file open would go on with pages that are no longer there.
+func TestAnIndexIsNotMadeAnewBesideAHolder(t *testing.T) {
+	path, _ := damagedIndex(t)
+	holder := exec.Command("python3", "-c", "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('SELECT * FROM tasks').fetchall(); print('up', flush=True); sys.stdin.read()", path)
+	in, err := holder.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := holder.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := holder.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = in.Close(); _ = holder.Wait() }()
+	if _, err := out.Read(make([]byte, 2)); err != nil {
+		t.Fatal(err)
+	}
+	before := fileBytes(t, path)
+	b, err := Open(t.Context(), Options{Path: path, Heal: true})
+	if err == nil {
+		_ = b.Close()
+	}
+	if !errors.Is(err, ErrCorruptBoard) || !strings.Contains(err.Error(), "stop what has it open") || !strings.Contains(err.Error(), "python3") {
+		t.Errorf("%v", err)
+	}
+	if fileBytes(t, path) != before {
+		t.Error("the file was written beside a holder")
+	}
+	if _, err := os.Stat(path + ".repair-scratch"); err == nil {
+		t.Error("a scratch copy was left")
+	}
+}
