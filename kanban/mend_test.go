@@ -20,7 +20,6 @@ func loseIndexRows(t *testing.T, path string) {
 	script := `
 import sqlite3, sys
 c = sqlite3.connect(sys.argv[1], isolation_level=None)
-c.execute("PRAGMA journal_mode=DELETE")
 c.execute("PRAGMA writable_schema=ON")
 sql = c.execute("SELECT sql FROM sqlite_schema WHERE name='idx_tasks_status'").fetchone()[0]
 c.execute("UPDATE sqlite_schema SET sql = sql || ' WHERE 0' WHERE name='idx_tasks_status'")
