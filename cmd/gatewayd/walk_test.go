@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"gatewayd/internal/sqlite"
-	"gatewayd/kanban"
 )
 
 // ruined are the boards that no verb may write, each with what makes it. Nothing lies beside the file.
@@ -131,7 +130,7 @@ func attempt(run func(...string) (int, string, string), verb *cobra.Command) (co
 		tries = [][]string{{"t_1"}, {}, {"t_1", "words"}, {"1"}}
 	}
 	for _, args := range tries {
-		if code, _, said = run(append([]string{"kanban", verb.Name()}, args...)...); code != exitUsage {
+		if code, _, said = run(append(strings.Fields(verb.CommandPath()), args...)...); code != exitUsage {
 			break
 		}
 	}
@@ -146,5 +145,4 @@ func TestWhyAnswersForADamagedBoardToo(t *testing.T) {
 	if code != 0 || !strings.Contains(out.String(), "board_disabled") || !strings.Contains(out.String(), "remedy:") {
 		t.Errorf("%d %s %s", code, out.String(), errs.String())
 	}
-	_ = kanban.DefaultSlug
 }

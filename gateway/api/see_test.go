@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"fmt"
 	"io/fs"
@@ -143,5 +142,4 @@ func TestNoRouteWritesOrMakesABoardThatIsNotWhole(t *testing.T) {
 			t.Errorf("%s: %d tried, %v", name, tried, err)
 		}
 	}
-	_ = context.Background
 }
