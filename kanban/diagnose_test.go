@@ -56,12 +56,18 @@ func TestEachDiagnosticIsFoundWhenItsTimeHasComeAndNotBefore(t *testing.T) {
 	}{
 		{
 			DiagnosticFailures, SeverityError,
-			func(t *testing.T, card string) { b.sql(t, `UPDATE tasks SET consecutive_failures = 2 WHERE id = ?`, card) },
-			func(t *testing.T, card string) { b.sql(t, `UPDATE tasks SET consecutive_failures = 1 WHERE id = ?`, card) },
+			func(t *testing.T, card string) {
+				b.sql(t, `UPDATE tasks SET consecutive_failures = 2 WHERE id = ?`, card)
+			},
+			func(t *testing.T, card string) {
+				b.sql(t, `UPDATE tasks SET consecutive_failures = 1 WHERE id = ?`, card)
+			},
 		},
 		{
 			DiagnosticFailures, SeverityCritical,
-			func(t *testing.T, card string) { b.sql(t, `UPDATE tasks SET consecutive_failures = 4 WHERE id = ?`, card) },
+			func(t *testing.T, card string) {
+				b.sql(t, `UPDATE tasks SET consecutive_failures = 4 WHERE id = ?`, card)
+			},
 			func(t *testing.T, card string) {
 				b.sql(t, `UPDATE tasks SET consecutive_failures = 4, status = 'done', completed_at = 1 WHERE id = ?`, card)
 			},
@@ -141,7 +147,9 @@ func TestEachDiagnosticIsFoundWhenItsTimeHasComeAndNotBefore(t *testing.T) {
 		{
 			DiagnosticGhost, SeverityCritical,
 			func(t *testing.T, card string) { claimed(t, card, ClaimLock(), "", gone, ago(time.Hour), now+900) },
-			func(t *testing.T, card string) { claimed(t, card, ClaimLock(), self, os.Getpid(), ago(time.Hour), now+900) },
+			func(t *testing.T, card string) {
+				claimed(t, card, ClaimLock(), self, os.Getpid(), ago(time.Hour), now+900)
+			},
 		},
 		{
 			DiagnosticGhost, SeverityCritical, // the pid was given out again
@@ -152,7 +160,9 @@ func TestEachDiagnosticIsFoundWhenItsTimeHasComeAndNotBefore(t *testing.T) {
 		},
 		{
 			DiagnosticGhost, SeverityCritical, // of another host only the claim's time speaks
-			func(t *testing.T, card string) { claimed(t, card, "elsewhere:1", "", 1, ago(time.Hour), ago(time.Hour)) },
+			func(t *testing.T, card string) {
+				claimed(t, card, "elsewhere:1", "", 1, ago(time.Hour), ago(time.Hour))
+			},
 			func(t *testing.T, card string) { claimed(t, card, "elsewhere:1", "", gone, ago(time.Hour), now+1) },
 		},
 		{
