@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -154,47 +152,6 @@ func (h house) speaker() string {
 		return user
 	}
 	return "user"
-}
-
-func (v *boardVerbs) logVerb() *cobra.Command {
-	var tail int64
-	cmd := v.readVerb(&cobra.Command{Use: "log [CARD]", Short: "Print a card's worker log", Args: between(0, 1), RunE: func(cmd *cobra.Command, args []string) error {
-		return v.onBoard(cmd.Context(), func(ctx context.Context, h house, b *kanban.Board) error {
-			card, err := h.card(args)
-			if err != nil {
-				return err
-			}
-			if _, err := b.Task(ctx, card); err != nil {
-				return err
-			}
-			path := h.root.LogPath(b.Slug(), card)
-			content, err := readTail(path, tail)
-			if os.IsNotExist(err) {
-				return &problem.Error{Kind: problem.NotFound, Thing: "card " + card, What: "has no log", Remedy: "no worker has run for it on this machine yet; see `gatewayd why " + card + "`"}
-			}
-			if err != nil {
-				return err
-			}
-			return v.emit(map[string]string{"task": card, "path": path, "content": string(content)}, func(w io.Writer) { fmt.Fprint(w, onTerminal(w, string(content))) })
-		})
-	}})
-	cmd.Flags().Int64Var(&tail, "tail", 0, "only the last BYTES")
-	return cmd
-}
-
-// readTail reads a file, or its last so many bytes.
-func readTail(path string, tail int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err == nil && tail > 0 && info.Size() > tail {
-		if _, err := f.Seek(-tail, io.SeekEnd); err != nil {
-			return nil, err
-		}
-	}
-	return io.ReadAll(f)
 }
 
 // statusIcon is the sign of a card's status, as Hermes prints it.
