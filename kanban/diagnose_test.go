@@ -10,8 +10,8 @@ import (
 	"gatewayd/internal/procfs"
 )
 
-// on gives the findings about one card, by kind.
-func on(t *testing.T, b *Board, th Thresholds, task string) map[string]Diagnostic {
+// findingsOn gives the findings about one card, by kind.
+func findingsOn(t *testing.T, b *Board, th Thresholds, task string) map[string]Diagnostic {
 	t.Helper()
 	list, err := b.Diagnose(t.Context(), th)
 	if err != nil {
@@ -228,14 +228,14 @@ func TestEachDiagnosticIsFoundWhenItsTimeHasComeAndNotBefore(t *testing.T) {
 		due, not := b.make(t, NewTask{Assignee: "lane"}), b.make(t, NewTask{Assignee: "lane"})
 		c.due(t, due.ID)
 		c.not(t, not.ID)
-		f, found := on(t, b, Thresholds{}, due.ID)[c.kind]
+		f, found := findingsOn(t, b, Thresholds{}, due.ID)[c.kind]
 		if !found || f.Severity != c.severity || f.Title == "" || f.Detail == "" || f.First == 0 || f.Last < f.First || f.Count < 1 || len(f.Actions) == 0 {
 			t.Errorf("%s, %s: found %v: %+v", c.kind, c.severity, found, f)
 		}
 		if n := slices.IndexFunc(f.Actions, func(a Action) bool { return a.Suggested }); n < 0 && c.kind != DiagnosticFailures && c.kind != DiagnosticCrashes {
 			t.Errorf("%s suggests nothing: %+v", c.kind, f.Actions)
 		}
-		if f, found := on(t, b, Thresholds{}, not.ID)[c.kind]; found {
+		if f, found := findingsOn(t, b, Thresholds{}, not.ID)[c.kind]; found {
 			t.Errorf("%s is found too early or too late: %+v", c.kind, f)
 		}
 	}
