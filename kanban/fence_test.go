@@ -39,12 +39,6 @@ func TestASupersededWorkerIsRefusedEverything(t *testing.T) {
 			_, err := b.EndRun(ctx, End{Task: card, Run: r, Outcome: OutcomeCrashed})
 			return err
 		},
-		"schedule": func(r RunID) error {
-			_, err := b.Schedule(ctx, card, Schedule{Run: &r, Reason: "r", Due: time.Now().Add(time.Hour)})
-			return err
-		},
-		"review":  func(r RunID) error { return b.RequestReview(ctx, card, Review{Run: &r, Summary: "s", Force: true}) },
-		"changes": func(r RunID) error { return b.RequestChanges(ctx, card, &r, "r") },
 	} {
 		for _, run := range []RunID{stale, 999, -1} {
 			err := try(run)
