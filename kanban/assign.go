@@ -15,9 +15,9 @@ func parseAssignee(s string) (string, error) {
 	name := strings.ToLower(strings.TrimPrefix(strings.TrimSpace(clean(s)), "@"))
 	switch {
 	case slices.Contains([]string{"none", "null", "nil", "-", "@"}, name), name == "" && strings.TrimSpace(s) != "":
-		return "", invalid("assignee "+quote(s), "names nobody", "leave it out for a card without an assignee")
+		return "", invalidField("assignee", "assignee "+quote(s), "names nobody", "leave it out for a card without an assignee")
 	case len(name) > maxAssignee, strings.ContainsFunc(name, unicode.IsControl):
-		return "", invalid("assignee "+quote(s), "is not usable as a name", "use a lane or a person's name")
+		return "", invalidField("assignee", "assignee "+quote(s), "is not usable as a name", "use a lane or a person's name")
 	}
 	return name, nil
 }

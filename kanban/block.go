@@ -27,11 +27,11 @@ AND id > COALESCE((SELECT MAX(id) FROM task_events WHERE task_id = ? AND kind IN
 func (b *Board) Block(ctx context.Context, task string, block Block) error {
 	kinds := []string{"", BlockDependency, BlockNeedsInput, BlockCapability, BlockTransient}
 	if !slices.Contains(kinds, block.Kind) {
-		return invalid("block kind "+quote(block.Kind), "is not known", "use dependency, needs_input, capability or transient, or leave it out")
+		return invalidField("kind", "block kind "+quote(block.Kind), "is not known", "use dependency, needs_input, capability or transient, or leave it out")
 	}
 	block.Reason = clean(strings.TrimSpace(block.Reason))
 	if block.Reason == "" {
-		return invalid("the block of "+cardThing(task), "has no reason", "say what the card waits for")
+		return invalidField("reason", "the block of "+cardThing(task), "has no reason", "say what the card waits for")
 	}
 	return b.write(ctx, "block card", func(t *txn) error { return t.block(task, block) })
 }
@@ -45,7 +45,7 @@ func (t *txn) block(task string, block Block) error {
 		return staleRun(task, *block.Run, card)
 	}
 	if card.GoalMode && block.Kind != BlockDependency && block.Kind != BlockNeedsInput {
-		return invalid(cardThing(task), "is in goal mode and blocks only with a kind of dependency or needs_input", "name one of them")
+		return invalidField("kind", cardThing(task), "is in goal mode and blocks only with a kind of dependency or needs_input", "name one of them")
 	}
 	switch card.Status {
 	case StatusRunning, StatusReady:

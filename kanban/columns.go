@@ -34,6 +34,8 @@ type Face struct {
 	Comments       int
 	Age, Began     int64 // seconds since it was created and first started
 	TimeToComplete int64 // seconds from the first start, else from its creation
+	Diagnostics    []Diagnostic
+	Warnings       *Warnings // what they come to; nil = there are none
 }
 
 // maxFaceSummary is how much of a summary a card shows. The whole of it is one click away.
@@ -134,6 +136,24 @@ func inColumns(faces []Face, archived bool) []Column {
 	return columns
 }
 
+// Note puts findings at the cards that they are about.
+func (c Columns) Note(found []Diagnostic) {
+	sums := WarningsByCard(found)
+	for _, column := range c.Columns {
+		for i := range column.Tasks {
+			face := &column.Tasks[i]
+			if sum, there := sums[face.Task.ID]; there {
+				face.Warnings = &sum
+			}
+			for _, d := range found {
+				if d.Task == face.Task.ID {
+					face.Diagnostics = append(face.Diagnostics, d)
+				}
+			}
+		}
+	}
+}
+
 type faceWire struct {
 	taskWire
 	ReasoningEffort     *string       `json:"reasoning_effort"`
@@ -153,6 +173,8 @@ type faceWire struct {
 	LinkCounts          faceLinks     `json:"link_counts"`
 	CommentCount        int           `json:"comment_count"`
 	Progress            *faceProgress `json:"progress"`
+	Diagnostics         []Diagnostic  `json:"diagnostics"`
+	Warnings            *Warnings     `json:"warnings"`
 }
 
 type faceAge struct {
@@ -181,6 +203,7 @@ func (f Face) MarshalJSON() ([]byte, error) {
 		ConsecutiveFailures: t.ConsecutiveFailures, BlockKind: opt(t.BlockKind), BlockRecurrences: t.BlockRecurrences,
 		GoalMode: t.GoalMode, GoalMaxTurns: opt(t.GoalMaxTurns), LatestSummary: opt(f.LatestSummary),
 		LinkCounts: faceLinks{f.Parents, f.Children}, CommentCount: f.Comments, Age: faceAge{Created: f.Age},
+		Diagnostics: append([]Diagnostic{}, f.Diagnostics...), Warnings: f.Warnings,
 	}
 	if t.StartedAt != 0 {
 		wire.Age.Started = &f.Began

@@ -15,7 +15,7 @@ func (b *Board) Comment(ctx context.Context, task, author, body string) (Comment
 		author = "user"
 	}
 	if body == "" {
-		return Comment{}, invalid("the comment", "is empty", "say something")
+		return Comment{}, invalidField("body", "the comment", "is empty", "say something")
 	}
 	var made Comment
 	err := b.write(ctx, "comment on card", func(t *txn) (err error) {

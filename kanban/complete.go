@@ -42,7 +42,7 @@ func (b *Board) Complete(ctx context.Context, task string, done Completion) erro
 	done.CreatedCards = unique(done.CreatedCards)
 	metadata, err := encodeMap(done.Metadata)
 	if err != nil {
-		return invalid("metadata of "+cardThing(task), err.Error(), "send a plain JSON object")
+		return invalidField("metadata", "metadata of "+cardThing(task), err.Error(), "send a plain JSON object")
 	}
 	shown, err := b.stage(ctx, task, done.Run, done.Artifacts)
 	if err != nil {
@@ -118,7 +118,7 @@ func (t *txn) evidence(card Task, done Completion, metadata string) (refused, er
 	err = t.event(card.ID, card.CurrentRunID, "completion_blocked_empty_result", payload{{"reason", "no summary, result or metadata"}})
 	return &problem.Error{
 		Kind: problem.Invalid, Thing: cardThing(card.ID), What: "cannot be completed with nothing to show", Fate: "the card was left as it is",
-		Remedy: "say what was done, with --summary or --result", Err: mark{ErrNoEvidence},
+		Remedy: "say what was done, with --summary or --result", Field: "summary", Err: mark{ErrNoEvidence},
 	}, err
 }
 
@@ -148,7 +148,7 @@ func (t *txn) checkCards(card Task, done Completion) (verified []string, refused
 	})
 	return nil, &problem.Error{
 		Kind: problem.Invalid, Thing: cardThing(card.ID), What: "cannot be completed: created_cards names " + joinSome(phantoms, 10) + ", which do not exist or are not this card's",
-		Fate: "the card was left as it is", Remedy: "complete it again without them", Err: mark{ErrPhantomCards},
+		Fate: "the card was left as it is", Remedy: "complete it again without them", Field: "created_cards", Err: mark{ErrPhantomCards},
 	}, err
 }
 
@@ -238,10 +238,10 @@ func settleContract(card Task, metadata map[string]any) (contract, accepted stri
 	m := prURL.FindStringSubmatch(pr)
 	switch {
 	case m == nil:
-		return "", "", invalid(cardThing(card.ID), "must name its pull request", "set metadata.published_pr to its URL; the contract is "+contract)
+		return "", "", invalidField("metadata", cardThing(card.ID), "must name its pull request", "set metadata.published_pr to its URL; the contract is "+contract)
 	case prURL.MatchString(contract) && !strings.EqualFold(strings.TrimSuffix(contract, "/"), pr),
 		!prURL.MatchString(contract) && !strings.EqualFold(contract, m[1]):
-		return "", "", invalid(cardThing(card.ID), "names pull request "+quote(pr)+", which its contract does not allow", "the contract is "+contract)
+		return "", "", invalidField("metadata", cardThing(card.ID), "names pull request "+quote(pr)+", which its contract does not allow", "the contract is "+contract)
 	}
 	return pr, pr, nil
 }

@@ -218,7 +218,7 @@ func (t *txn) newTaskID() (string, error) {
 func (in NewTask) checked() (NewTask, error) {
 	in.Title, in.Body = clean(strings.TrimSpace(in.Title)), clean(in.Body)
 	if in.Title == "" {
-		return in, invalid("the new card", "has no title", "give it one")
+		return in, invalidField("title", "the new card", "has no title", "give it one")
 	}
 	for _, step := range []func(*NewTask) error{
 		(*NewTask).checkAssignee, (*NewTask).checkSkills, (*NewTask).checkWorkspace, (*NewTask).checkLimits, (*NewTask).checkModel,
@@ -258,9 +258,9 @@ func parseSkills(list []string) ([]string, error) {
 		s = clean(strings.TrimSpace(s))
 		switch {
 		case strings.Contains(s, ","):
-			return nil, invalid("skill "+quote(s), "has a comma in its name", "give each skill by itself")
+			return nil, invalidField("skills", "skill "+quote(s), "has a comma in its name", "give each skill by itself")
 		case slices.Contains(toolsets(), strings.ToLower(s)):
-			return nil, invalid("skill "+quote(s), "is the name of a toolset", "name a skill; toolsets are set for the lane")
+			return nil, invalidField("skills", "skill "+quote(s), "is the name of a toolset", "name a skill; toolsets are set for the lane")
 		}
 		skills = append(skills, s)
 	}
@@ -273,13 +273,13 @@ func (in *NewTask) checkWorkspace() error {
 		in.WorkspaceKind = WorkspaceScratch
 	case WorkspaceScratch, WorkspaceDir, WorkspaceWorktree:
 	default:
-		return invalid("workspace kind "+quote(in.WorkspaceKind), "is not known", "use scratch, dir or worktree")
+		return invalidField("workspace_kind", "workspace kind "+quote(in.WorkspaceKind), "is not known", "use scratch, dir or worktree")
 	}
 	if in.BranchName != "" && in.WorkspaceKind != WorkspaceWorktree {
-		return invalid("branch "+quote(in.BranchName), "needs a workspace of kind worktree", "leave it out or set the kind")
+		return invalidField("branch_name", "branch "+quote(in.BranchName), "needs a workspace of kind worktree", "leave it out or set the kind")
 	}
 	if in.WorkspaceKind == WorkspaceScratch && in.WorkspacePath != "" {
-		return invalid("workspace "+quote(in.WorkspacePath), "needs a kind: a scratch workspace gets its own place", "set the kind to dir or worktree, or leave the path out")
+		return invalidField("workspace_path", "workspace "+quote(in.WorkspacePath), "needs a kind: a scratch workspace gets its own place", "set the kind to dir or worktree, or leave the path out")
 	}
 	if in.WorkspaceKind == WorkspaceScratch {
 		return nil
@@ -288,7 +288,7 @@ func (in *NewTask) checkWorkspace() error {
 		in.WorkspacePath = in.DefaultWorkdir
 	}
 	if !filepath.IsAbs(in.WorkspacePath) {
-		return invalid("workspace "+quote(in.WorkspacePath), "is no absolute path", "give one, or set the board's default workdir")
+		return invalidField("workspace_path", "workspace "+quote(in.WorkspacePath), "is no absolute path", "give one, or set the board's default workdir")
 	}
 	in.WorkspacePath = filepath.Clean(in.WorkspacePath)
 	return nil
@@ -297,11 +297,13 @@ func (in *NewTask) checkWorkspace() error {
 func (in *NewTask) checkLimits() error {
 	switch {
 	case in.InitialStatus != "" && in.InitialStatus != StatusRunning && in.InitialStatus != StatusBlocked:
-		return invalid("initial status "+quote(string(in.InitialStatus)), "is not possible", "use blocked, or leave it out")
-	case in.MaxRuntimeSeconds < 0, in.GoalMaxTurns < 0:
-		return invalid("a limit of the new card", "is negative", "leave it out for none")
+		return invalidField("initial_status", "initial status "+quote(string(in.InitialStatus)), "is not possible", "use blocked, or leave it out")
+	case in.MaxRuntimeSeconds < 0:
+		return invalidField("max_runtime_seconds", "max_runtime_seconds", "is negative", "leave it out for none")
+	case in.GoalMaxTurns < 0:
+		return invalidField("goal_max_turns", "goal_max_turns", "is negative", "leave it out for none")
 	case in.MaxRetries != nil && *in.MaxRetries < 1:
-		return invalid("max_retries", "is less than 1", "1 means no retry; leave it out for the usual limit")
+		return invalidField("max_retries", "max_retries", "is less than 1", "1 means no retry; leave it out for the usual limit")
 	}
 	return nil
 }
@@ -314,9 +316,9 @@ func checkModel(model, provider, reasoning string) error {
 	efforts := []string{"", "minimal", "low", "medium", "high", "xhigh", "max", "ultra", "none"}
 	switch {
 	case provider != "" && model == "":
-		return invalid("provider "+quote(provider), "is given without a model", "name the model too")
+		return invalidField("provider_override", "provider "+quote(provider), "is given without a model", "name the model too")
 	case !slices.Contains(efforts, reasoning):
-		return invalid("reasoning effort "+quote(reasoning), "is not known", "use one of"+strings.Join(efforts, " "))
+		return invalidField("reasoning_effort", "reasoning effort "+quote(reasoning), "is not known", "use one of"+strings.Join(efforts, " "))
 	}
 	return nil
 }

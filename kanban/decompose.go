@@ -42,7 +42,7 @@ func (b *Board) Decompose(ctx context.Context, task string, d Decomposition) ([]
 func (d Decomposition) checked(task string) (Decomposition, error) {
 	var err error
 	if n := len(d.Children); n == 0 || n > maxChildren {
-		return d, invalid("the decomposition of "+cardThing(task), fmt.Sprintf("has %d cards", n), fmt.Sprintf("give 1 to %d", maxChildren))
+		return d, invalidField("children", "the decomposition of "+cardThing(task), fmt.Sprintf("has %d cards", n), fmt.Sprintf("give 1 to %d", maxChildren))
 	}
 	if d.RootAssignee, err = parseAssignee(d.RootAssignee); err != nil {
 		return d, err
@@ -52,7 +52,7 @@ func (d Decomposition) checked(task string) (Decomposition, error) {
 	for i, child := range d.Children {
 		for _, parent := range child.Parents {
 			if n, sibling := siblingNumber(parent); sibling && (n < 1 || n > i) {
-				return d, invalid(fmt.Sprintf("card %d of the decomposition of %s", i+1, cardThing(task)), "waits for "+quote(parent), "name a card before it, #1 is the first")
+				return d, invalidField("children", fmt.Sprintf("card %d of the decomposition of %s", i+1, cardThing(task)), "waits for "+quote(parent), "name a card before it, #1 is the first")
 			}
 		}
 	}

@@ -12,7 +12,7 @@ func ParseDue(text, zone string, now time.Time) (time.Time, error) {
 	if ahead, ok := strings.CutPrefix(text, "+"); ok {
 		d, err := ParseSpan(ahead)
 		if err != nil || d <= 0 {
-			return time.Time{}, invalid("time "+quote(text), "is no time from now", "write it as +90m, +2h or +1d")
+			return time.Time{}, invalidField("due_at", "time "+quote(text), "is no time from now", "write it as +90m, +2h or +1d")
 		}
 		return now.Add(d), nil
 	}
@@ -21,28 +21,29 @@ func ParseDue(text, zone string, now time.Time) (time.Time, error) {
 		at, err = time.Local, nil
 	}
 	if err != nil {
-		return time.Time{}, invalid("zone "+quote(zone), "is not known", "use a name such as Europe/Berlin or UTC")
+		return time.Time{}, invalidField("zone", "zone "+quote(zone), "is not known", "use a name such as Europe/Berlin or UTC")
 	}
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02 15:04"} {
 		if t, err := time.ParseInLocation(layout, text, at); err == nil {
 			return t, nil
 		}
 	}
-	return time.Time{}, invalid("time "+quote(text), "is no moment", "write it as 2026-12-24T09:30:00Z, as \"2026-12-24 09:30\", or from now as +2h")
+	return time.Time{}, invalidField("due_at", "time "+quote(text), "is no moment", "write it as 2026-12-24T09:30:00Z, as \"2026-12-24 09:30\", or from now as +2h")
 }
 
 // ParseSpan reads a length of time: plain seconds, or numbers with s, m, h and d such as 30s, 1h30m, 2d.
 func ParseSpan(text string) (time.Duration, error) {
 	text = strings.TrimSpace(text)
-	rest, total := text, time.Duration(0)
-	for rest != "" {
+	rest, total, good := text, time.Duration(0), text != ""
+	for good && rest != "" {
 		n, unit := int64(0), time.Duration(0)
-		if n, unit, rest = spanPart(rest); unit == 0 || n > int64(maxSpan/unit) {
-			return 0, invalid("length of time "+quote(text), "is not understood", "write it as plain seconds, or as 30s, 15m, 2h or 1d")
+		n, unit, rest = spanPart(rest)
+		if good = unit != 0 && n <= int64(maxSpan/unit); good {
+			total += time.Duration(n) * unit
+			good = total <= maxSpan
 		}
-		total += time.Duration(n) * unit
 	}
-	if text == "" || total > maxSpan {
+	if !good {
 		return 0, invalid("length of time "+quote(text), "is not understood", "write it as plain seconds, or as 30s, 15m, 2h or 1d")
 	}
 	return total, nil

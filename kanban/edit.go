@@ -45,8 +45,10 @@ func (e *Edit) check(task string) (metadata string, err error) {
 	switch {
 	case e.Title != nil && *e.Title == "":
 		return "", untitled(cardThing(task))
-	case e.MaxRuntimeSeconds != nil && *e.MaxRuntimeSeconds < 0, e.MaxRetries != nil && *e.MaxRetries < 0:
-		return "", invalid("a limit of "+cardThing(task), "is negative", "0 takes the limit away")
+	case e.MaxRuntimeSeconds != nil && *e.MaxRuntimeSeconds < 0:
+		return "", invalidField("max_runtime_seconds", "max_runtime_seconds of "+cardThing(task), "is negative", "0 takes the limit away")
+	case e.MaxRetries != nil && *e.MaxRetries < 0:
+		return "", invalidField("max_retries", "max_retries of "+cardThing(task), "is negative", "0 takes the limit away")
 	}
 	if e.Skills != nil {
 		skills, err := parseSkills(*e.Skills)
@@ -56,7 +58,7 @@ func (e *Edit) check(task string) (metadata string, err error) {
 		e.Skills = &skills
 	}
 	if metadata, err = encodeMap(e.Metadata); err != nil {
-		return "", invalid("metadata of "+cardThing(task), err.Error(), "send a plain JSON object")
+		return "", invalidField("metadata", "metadata of "+cardThing(task), err.Error(), "send a plain JSON object")
 	}
 	return metadata, nil
 }

@@ -51,8 +51,11 @@ func conflictBoard(slug Slug, what string) error {
 	return &problem.Error{Kind: problem.Conflict, Thing: "board " + string(slug), What: what, Fate: unchanged, Err: mark{ErrConflict}}
 }
 
-func invalid(thing, what, remedy string) error {
-	return &problem.Error{Kind: problem.Invalid, Thing: thing, What: what, Fate: unchanged, Remedy: remedy}
+func invalid(thing, what, remedy string) error { return invalidField("", thing, what, remedy) }
+
+// invalidField is invalid with the name of the input, so that a form can point at it.
+func invalidField(field, thing, what, remedy string) error {
+	return &problem.Error{Kind: problem.Invalid, Thing: thing, What: what, Fate: unchanged, Remedy: remedy, Field: field}
 }
 
 func staleRun(id string, run RunID, t Task) error {

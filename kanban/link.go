@@ -60,7 +60,7 @@ func (t *txn) link(parentID, childID string, run RunID) error {
 
 func (t *txn) linkable(parent, child Task, run RunID) error {
 	if parent.ID == child.ID {
-		return invalid(cardThing(child.ID), "cannot wait for itself", "name another parent")
+		return invalidField("parent_id", cardThing(child.ID), "cannot wait for itself", "name another parent")
 	}
 	if child.Status == StatusRunning && (run == 0 || run != child.CurrentRunID) {
 		if run != 0 {

@@ -44,10 +44,10 @@ func Sorts() []string { return sortedKeys(anyMap(sorts()))[1:] }
 func (f Filter) sql() (string, []any, error) {
 	order, ok := sorts()[f.Sort]
 	if !ok {
-		return "", nil, invalid("order "+quote(f.Sort), "is not known", "use one of "+strings.Join(Sorts(), ", "))
+		return "", nil, invalidField("sort", "order "+quote(f.Sort), "is not known", "use one of "+strings.Join(Sorts(), ", "))
 	}
 	if f.Status != "" && !slices.Contains(Statuses(), f.Status) {
-		return "", nil, invalid("status "+quote(string(f.Status)), "is not known", "use one of "+joinStatuses(Statuses()))
+		return "", nil, invalidField("status", "status "+quote(string(f.Status)), "is not known", "use one of "+joinStatuses(Statuses()))
 	}
 	where, args := []string{"1"}, []any{}
 	for _, by := range [][2]string{

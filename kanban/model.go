@@ -10,18 +10,22 @@ const setModel = `UPDATE tasks SET model_override = ?, provider_override = ?, re
 // SetModel changes it, for the next attempt. A provider needs a model: clearing the model clears a provider that is not
 // named.
 func (b *Board) SetModel(ctx context.Context, task string, m ModelChoice) error {
-	m = ModelChoice{Model: trimmed(m.Model), Provider: trimmed(m.Provider), Reasoning: trimmed(m.Reasoning)}
 	return b.write(ctx, "set model", func(t *txn) error {
 		card, err := loadTask(t.Conn, task)
 		if err != nil {
 			return err
 		}
-		after, err := m.apply(card)
-		if err != nil {
-			return err
-		}
-		return t.setModel(card, after)
+		return t.chooseModel(card, m)
 	})
+}
+
+func (t *txn) chooseModel(card Task, m ModelChoice) error {
+	m = ModelChoice{Model: trimmed(m.Model), Provider: trimmed(m.Provider), Reasoning: trimmed(m.Reasoning)}
+	after, err := m.apply(card)
+	if err != nil {
+		return err
+	}
+	return t.setModel(card, after)
 }
 
 func (m ModelChoice) apply(card Task) (Task, error) {

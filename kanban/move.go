@@ -6,8 +6,13 @@ import (
 	"strings"
 )
 
-// Movement says why a card is moved and by whom.
-type Movement struct{ Reason, Actor string }
+// Movement says why a card is moved and by whom. Result, Summary and Metadata are what a move to done has to show; it needs
+// none.
+type Movement struct {
+	Reason, Actor   string
+	Result, Summary string
+	Metadata        map[string]any
+}
 
 func (m Movement) payload() payload {
 	return payload{}.say("reason", m.Reason).say("actor", m.Actor)
@@ -59,7 +64,7 @@ func movable(card Task, to Status) error {
 		return conflict(card.ID, ErrConflict, "is %s already", to)
 	}
 	if !slices.Contains(Statuses(), to) {
-		return invalid("status "+quote(string(to)), "is not known", "use one of "+joinStatuses(allowed))
+		return invalidField("status", "status "+quote(string(to)), "is not known", "use one of "+joinStatuses(allowed))
 	}
 	if len(allowed) == 0 {
 		return conflict(card.ID, ErrConflict, "is %s and stays so", card.Status)
@@ -117,7 +122,15 @@ func (m Movement) words(otherwise string) string {
 }
 
 func (t *txn) completeByHand(card Task, m Movement) error {
-	refused, err := t.complete(card.ID, Completion{Force: true, Summary: m.words("moved to done by hand")}, "", staged{})
+	metadata, err := encodeMap(m.Metadata)
+	if err != nil {
+		return invalidField("metadata", "metadata of "+cardThing(card.ID), err.Error(), "send a plain JSON object")
+	}
+	done := Completion{Force: true, Result: m.Result, Summary: m.Summary, Metadata: m.Metadata}
+	if done.words() == "" {
+		done.Summary = m.words("moved to done by hand")
+	}
+	refused, err := t.complete(card.ID, done, metadata, staged{})
 	if err == nil {
 		err = refused
 	}

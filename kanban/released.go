@@ -21,11 +21,14 @@ func (r Released) MarshalJSON() ([]byte, error) {
 }
 
 // Note says what is still to come: a card whose worker lives is released when that has ended, and not before. It is empty
-// where the card was released at once.
+// where nothing is.
 func (r Released) Note() string {
-	if r.Now {
-		return ""
+	const otherwise = "if no gatewayd dispatches this board (`gatewayd status`), start one with `gatewayd --foreground`"
+	switch {
+	case !r.Now:
+		return fmt.Sprintf("the card is released when worker %d has ended, which the dispatcher sees to; %s", r.Worker, otherwise)
+	case r.Worker != 0:
+		return fmt.Sprintf("worker %d still runs; the dispatcher ends it; %s", r.Worker, otherwise)
 	}
-	return fmt.Sprintf("it is released as %s when worker %d has ended, which the dispatcher sees to; "+
-		"if no gatewayd dispatches this board (`gatewayd status`), start one with `gatewayd --foreground`", r.Status, r.Worker)
+	return ""
 }

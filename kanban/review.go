@@ -28,7 +28,7 @@ func (b *Board) RequestReview(ctx context.Context, task string, r Review) error 
 	r.Reviewer = reviewer
 	metadata, err := encodeMap(r.Metadata)
 	if err != nil {
-		return invalid("metadata of "+cardThing(task), err.Error(), "send a plain JSON object")
+		return invalidField("metadata", "metadata of "+cardThing(task), err.Error(), "send a plain JSON object")
 	}
 	shown, err := b.stage(ctx, task, r.Run, r.Artifacts)
 	if err != nil {
@@ -55,7 +55,7 @@ func (t *txn) requestReview(card Task, r Review, metadata string, shown staged) 
 		return conflict(card.ID, ErrConflict, "is %s and has nothing to review", card.Status)
 	}
 	if r.Run != nil && r.Summary == "" && metadata == "" && len(r.Artifacts) == 0 {
-		return invalid("the review of "+cardThing(card.ID), "has nothing to look at", "say in the summary what was done")
+		return invalidField("summary", "the review of "+cardThing(card.ID), "has nothing to look at", "say in the summary what was done")
 	}
 	implementer, err := t.worksOn(card)
 	if err != nil {
@@ -122,7 +122,7 @@ func (t *txn) implementer(card Task) (string, error) {
 func (b *Board) RequestChanges(ctx context.Context, task string, run *RunID, reason string) error {
 	reason = clean(strings.TrimSpace(reason))
 	if reason == "" {
-		return invalid("the changes of "+cardThing(task), "are not said", "say what is to be changed")
+		return invalidField("reason", "the changes of "+cardThing(task), "are not said", "say what is to be changed")
 	}
 	return b.write(ctx, "request changes", func(t *txn) error {
 		card, err := loadTask(t.Conn, task)

@@ -39,7 +39,7 @@ func parseRule(text, zone string, now time.Time) (rule, error) {
 	if zone != "" {
 		loc, err := time.LoadLocation(zone)
 		if err != nil || zone == "Local" {
-			return r, invalid("time zone "+quote(zone), "is not known", "use a name such as Europe/Berlin, or leave it out for UTC")
+			return r, invalidField("zone", "time zone "+quote(zone), "is not known", "use a name such as Europe/Berlin, or leave it out for UTC")
 		}
 		r.zone = loc
 	}
@@ -63,7 +63,7 @@ func parseRule(text, zone string, now time.Time) (rule, error) {
 }
 
 func (r rule) bad(why string) error {
-	return invalid("rule "+quote(r.expr), why, "write minute, hour, day of the month, month and day of the week, such as \"30 7 * * 1-5\"")
+	return invalidField("rule", "rule "+quote(r.expr), why, "write minute, hour, day of the month, month and day of the week, such as \"30 7 * * 1-5\"")
 }
 
 // badField says what is wrong with a field, or nothing. The library looks at a list only up to the first part that is due.

@@ -3,9 +3,7 @@ package kanban
 import (
 	"context"
 	"slices"
-	"strconv"
 
-	"gatewayd/internal/problem"
 	"gatewayd/internal/sqlite"
 )
 
@@ -23,10 +21,10 @@ func (s RunState) Of(runs []Run) ([]Run, error) {
 	case s.By == "outcome":
 		word = func(r Run) string { return r.Outcome }
 	default:
-		return nil, invalid("run state "+quote(s.By), "is not known", "use status or outcome, with a name")
+		return nil, invalidField("run_state_type", "run state "+quote(s.By), "is not known", "use status or outcome, with a name")
 	}
 	if s.Name == "" {
-		return nil, invalid("run state "+s.By, "has no name", "say which "+s.By+" is meant")
+		return nil, invalidField("run_state_name", "run state "+s.By, "has no name", "say which "+s.By+" is meant")
 	}
 	return slices.DeleteFunc(slices.Clone(runs), func(r Run) bool { return word(r) != s.Name }), nil
 }
@@ -41,14 +39,7 @@ func (b *Board) Run(ctx context.Context, id RunID) (Run, error) {
 		return err
 	})
 	if err == nil && len(found) == 0 {
-		return Run{}, noRun(id)
+		return Run{}, missingRun(id)
 	}
 	return append(found, Run{})[0], err
-}
-
-func noRun(id RunID) error {
-	return &problem.Error{
-		Kind: problem.NotFound, Thing: "run " + strconv.FormatInt(int64(id), 10), What: "is not on this board", Fate: unchanged,
-		Remedy: "list a card's runs with `gatewayd kanban runs CARD`", Err: mark{ErrNotFound},
-	}
 }

@@ -74,7 +74,7 @@ func (s Schedule) check(now time.Time) (r rule, err error) {
 			return r, err
 		}
 	case s.Zone != "":
-		return r, invalid("time zone "+quote(s.Zone), "is given without a rule", "leave it out; a time says its own zone")
+		return r, invalidField("zone", "time zone "+quote(s.Zone), "is given without a rule", "leave it out; a time says its own zone")
 	}
 	if s.Due.IsZero() {
 		return r, nil
@@ -82,9 +82,9 @@ func (s Schedule) check(now time.Time) (r rule, err error) {
 	stamp := quote(s.Due.UTC().Format(time.RFC3339))
 	switch {
 	case s.Due.Unix() < now.Unix():
-		return r, invalid("the time "+stamp, "has passed", "give one that lies ahead")
+		return r, invalidField("due_at", "the time "+stamp, "has passed", "give one that lies ahead")
 	case s.Due.Sub(now) > horizon:
-		return r, invalid("the time "+stamp, "lies more than ten years ahead", "give a nearer one, or none to park the card until somebody unblocks it")
+		return r, invalidField("due_at", "the time "+stamp, "lies more than ten years ahead", "give a nearer one, or none to park the card until somebody unblocks it")
 	}
 	return r, nil
 }

@@ -68,4 +68,6 @@ func trimmed(s *string) *string {
 	return new(clean(strings.TrimSpace(*s)))
 }
 
-func untitled(thing string) error { return invalid(thing, "would have no title", "give it one") }
+func untitled(thing string) error {
+	return invalidField("title", thing, "would have no title", "give it one")
+}

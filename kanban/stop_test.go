@@ -80,17 +80,17 @@ func TestACardIsNotReleasedBesideItsLivingWorker(t *testing.T) {
 		},
 		"move to triage": {
 			func(b *Board, card string, _ RunID) (Released, error) {
-				return b.Move(t.Context(), card, StatusTriage, Movement{"too slow", "ann"})
+				return b.Move(t.Context(), card, StatusTriage, Movement{Reason: "too slow", Actor: "ann"})
 			}, StatusTriage, "dev", []string{"reclaimed", "status"},
 		},
 		"move to todo": {
 			func(b *Board, card string, _ RunID) (Released, error) {
-				return b.Move(t.Context(), card, StatusTodo, Movement{"too slow", "ann"})
+				return b.Move(t.Context(), card, StatusTodo, Movement{Reason: "too slow", Actor: "ann"})
 			}, StatusReady, "dev", []string{"reclaimed", "status", "promoted"},
 		},
 		"move to review": {
 			func(b *Board, card string, _ RunID) (Released, error) {
-				return b.Move(t.Context(), card, StatusReview, Movement{"too slow", "ann"})
+				return b.Move(t.Context(), card, StatusReview, Movement{Reason: "too slow", Actor: "ann"})
 			}, StatusReview, "dev", []string{"reclaimed", "status"},
 		},
 	} {

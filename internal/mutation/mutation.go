@@ -81,4 +81,6 @@ var List = []Mutation{
 	{"only-our-own-keepers-count", "kanban/dispatch", "TestACardDoesNotStartBesideAWorkerOfAnotherHome"},
 	{"pause-is-not-asked", "kanban/dispatch", "TestAPausedBoardStartsNothingUntilItIsResumed"},
 	{"why-hides-a-hold", "kanban/dispatch", "TestWhyHidesNoHoldBehindTheFirst"},
+	{"worker-reaches-other-cards", "kanban", "TestAWorkerReachesItsOwnCardAndAddsToOthers"},
+	{"verb-wakes-nobody", "gateway/api", "TestEveryChangeWakesTheDispatcher"},
 }

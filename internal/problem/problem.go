@@ -38,6 +38,7 @@ type Error struct {
 	What   string // what is wrong with it: "is not a SQLite database"
 	Fate   string // what happened to the data: "the file was left as it is"
 	Remedy string // what the reader should do: "copy it away and put a good copy in its place"
+	Field  string // the input that is wrong, as JSON calls it; empty: no single one
 	Err    error
 }
 
