@@ -140,6 +140,13 @@ func (v *boardVerbs) purgeVerb() *cobra.Command {
 
 // remove does away with a card; what it left on disk goes too.
 func (v *boardVerbs) remove(o order, card string, do func() ([]string, error)) (outcome, error) {
-	_, err := do()
-	return outcome{says: card + " is removed", beside: map[string]any{"deleted": card}, gone: true}, err
+	gone, err := do()
+	out := outcome{says: card + " is removed", beside: map[string]any{"deleted": card}, gone: true}
+	if err != nil {
+		return out, err
+	}
+	if err := o.Vacate(card, gone); err != nil {
+		out.note = "some of its files could not be removed: " + err.Error()
+	}
+	return out, nil
 }

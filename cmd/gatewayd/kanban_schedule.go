@@ -14,15 +14,18 @@ import (
 func (v *boardVerbs) scheduleVerb() *cobra.Command {
 	var run int64
 	var plan kanban.Schedule
-	var at string
+	var at, zone string
 	var in time.Duration
 	cmd := v.reasoned("schedule CARD [REASON...]", "Park a card until a time, or make it the pattern of cards that come back", atLeast(1), func(ctx context.Context, o order, card string) (_ outcome, err error) {
 		plan.Reason = o.rest
 		if plan.Run, err = o.fence(card, run); err != nil {
 			return outcome{}, err
 		}
-		if plan.Due, err = due(at, in, plan.Zone); err != nil {
+		if plan.Due, err = due(at, in, zone); err != nil {
 			return outcome{}, err
+		}
+		if plan.Rule != "" || at == "" {
+			plan.Zone = zone
 		}
 		timer, err := o.Schedule(ctx, card, plan)
 		return outcome{says: card + " " + timerWords(timer), beside: map[string]any{"timer": timer}}, err
@@ -31,7 +34,7 @@ func (v *boardVerbs) scheduleVerb() *cobra.Command {
 	f.StringVar(&at, "at", "", `when it wakes: "2026-12-24 09:30" in --zone, or 2026-12-24T09:30:00Z`)
 	span(f, &in, "in", 0, "wake it so long from now: 30s, 15m, 2h, 1d")
 	f.StringVar(&plan.Rule, "rule", "", `make a copy of it at each of these times: five cron fields such as "0 9 * * 1", or @daily`)
-	f.StringVar(&plan.Zone, "zone", "", "zone of --at and --rule, such as Europe/Berlin (default: here for --at, UTC for --rule)")
+	f.StringVar(&zone, "zone", "", "zone of --at and --rule, such as Europe/Berlin (default: here for --at, UTC for --rule)")
 	return fenced(cmd, &run)
 }
 

@@ -146,7 +146,7 @@ func (v *boardVerbs) completeVerb() *cobra.Command {
 		if len(distinct(args)) < 2 {
 			return nil
 		}
-		for _, name := range []string{"summary", "metadata", "created-card", "run"} {
+		for _, name := range []string{"summary", "metadata", "created-card", "artifact", "run"} {
 			if cmd.Flags().Changed(name) {
 				return usagef("--%s says something of one card; complete each card by itself, or give --result for all", name)
 			}
@@ -158,6 +158,7 @@ func (v *boardVerbs) completeVerb() *cobra.Command {
 	f.StringVar(&done.Result, "result", "", "the result itself")
 	f.StringVar(&metadata, "metadata", "", "JSON object to keep with the run")
 	f.StringArrayVar(&done.CreatedCards, "created-card", nil, "a card that this work created (repeatable)")
+	f.StringArrayVar(&done.Artifacts, "artifact", nil, "a file of the workspace to keep with the card (repeatable)")
 	f.BoolVar(&done.Force, "force", false, "complete it although its worker is alive")
 	return fenced(cmd, &run)
 }

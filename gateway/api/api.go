@@ -49,7 +49,10 @@ type Store interface {
 // Boards is the directory of boards. Create makes the board and its file. Acquire lends a board's open file; release gives it back.
 type Boards interface {
 	Boards() ([]kanban.Info, error)
+	AllBoards() ([]kanban.Info, error) // with the archived ones
 	Current() kanban.Slug
+	SetCurrent(slug kanban.Slug) error
+	Update(slug kanban.Slug, change kanban.MetaChange) (kanban.Info, error)
 	Lookup(slug kanban.Slug) (kanban.Info, error)
 	ReadLog(slug kanban.Slug, task string, tail int64) (kanban.WorkerLog, error)
 	Create(ctx context.Context, slug kanban.Slug, meta kanban.Meta) (kanban.Info, error)
@@ -171,11 +174,10 @@ func (s *server) routes(r chi.Router) {
 	r.Get("/api/sessions/{session}/messages", s.handle(s.listMessages))
 	r.Get("/api/search", s.handle(s.search))
 
-	r.Get("/api/boards", s.handle(s.listBoards))
-	r.Post("/api/boards", s.handle(s.createBoard))
-	r.Get("/api/boards/{board}", s.handle(s.showBoard))
+	s.boardRoutes(r)
 	s.taskRoutes(r)
 	s.verbRoutes(r)
+	s.patchRoutes(r)
 	s.linkRoutes(r)
 	s.runRoutes(r)
 	s.columnRoutes(r)

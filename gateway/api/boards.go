@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/go-chi/chi/v5"
@@ -33,12 +34,30 @@ func (s *server) onBoard(r *http.Request, f func(kanban.Slug, *kanban.Board) (an
 	return f(slug, board)
 }
 
-// listBoards answers GET /api/boards; archived boards only with ?include_archived=true.
+// boardRoutes are the boards of this home.
+func (s *server) boardRoutes(r chi.Router) {
+	r.Get("/api/boards", s.handle(s.listBoards))
+	r.Post("/api/boards", s.handle(s.createBoard))
+	r.Get("/api/boards/{board}", s.handle(s.showBoard))
+	r.Patch("/api/boards/{board}", s.handle(s.patchBoard))
+	r.Post("/api/boards/{board}/switch", s.handle(s.switchBoard))
+}
+
+// shownBoard is a board with the number of its cards. Counts is nil where the file is not there or cannot be read.
+type shownBoard struct {
+	kanban.Info
+	IsCurrent bool           `json:"is_current"`
+	Counts    map[string]int `json:"counts"`
+	Total     int            `json:"total"` // cards that are not archived
+}
+
+// listBoards answers GET /api/boards; include_archived shows the archived ones too.
 func (s *server) listBoards(r *http.Request) (answer, error) {
 	if s.Boards == nil {
 		return answer{}, errOff("the board directory")
 	}
-	q, boards := newQuery(r), s.Boards.Boards
+	q := newQuery(r)
+	boards := s.Boards.Boards
 	if q.flag("include_archived") {
 		boards = s.Boards.AllBoards
 	}
@@ -49,7 +68,75 @@ func (s *server) listBoards(r *http.Request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return ok(map[string]any{"object": "list", "boards": listOf(list), "current": s.Boards.Current()})
+	current := s.Boards.Current()
+	shown := make([]shownBoard, 0, len(list))
+	for _, info := range list {
+		shown = append(shown, s.counted(r.Context(), info, current))
+	}
+	return ok(map[string]any{"object": "list", "boards": shown, "current": current})
+}
+
+// counted counts a board's cards. A board that cannot be read does not keep the others from being shown.
+func (s *server) counted(ctx context.Context, info kanban.Info, current kanban.Slug) shownBoard {
+	shown := shownBoard{Info: info, IsCurrent: info.Slug == current}
+	if !info.HasFile {
+		return shown
+	}
+	board, release, err := s.Boards.Acquire(ctx, info.Slug)
+	if err == nil {
+		defer release()
+		var stats kanban.Stats
+		if stats, err = board.Stats(ctx); err == nil {
+			shown.Counts = stats.ByStatus
+		}
+	}
+	if err != nil && shown.Trouble == "" {
+		shown.Trouble = asRefusal(err).message
+	}
+	for status, n := range shown.Counts {
+		if status != string(kanban.StatusArchived) {
+			shown.Total += n
+		}
+	}
+	return shown
+}
+
+// patchBoard answers PATCH /api/boards/{board}: what people say about it is changed, "" clears a field.
+func (s *server) patchBoard(r *http.Request) (answer, error) {
+	slug, err := s.slug(r)
+	if err != nil {
+		return answer{}, err
+	}
+	o, err := s.jsonBody(r)
+	if err != nil {
+		return answer{}, err
+	}
+	var change kanban.MetaChange
+	err = o.read(
+		into("name", &change.Name), into("description", &change.Description), into("icon", &change.Icon), into("color", &change.Color),
+		into("default_workdir", &change.DefaultWorkdir), into("project_id", &change.ProjectID),
+	)
+	if err != nil {
+		return answer{}, err
+	}
+	info, err := s.Boards.Update(slug, change)
+	if err != nil {
+		return answer{}, err
+	}
+	s.wake(slug)
+	return ok(map[string]any{"board": info})
+}
+
+// switchBoard answers POST /api/boards/{board}/switch: it is the one that is meant where none is named.
+func (s *server) switchBoard(r *http.Request) (answer, error) {
+	slug, err := s.slug(r)
+	if err != nil {
+		return answer{}, err
+	}
+	if err := s.Boards.SetCurrent(slug); err != nil {
+		return answer{}, err
+	}
+	return ok(map[string]any{"current": s.Boards.Current()})
 }
 
 // createBoard answers POST /api/boards with 201. Its name is the slug's when none is given.

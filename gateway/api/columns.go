@@ -26,6 +26,11 @@ func (s *server) columns(r *http.Request) (answer, error) {
 		if err != nil {
 			return answer{}, err
 		}
+		found, err := s.diagnose(r, board)
+		if err != nil {
+			return answer{}, err
+		}
+		columns.Note(found)
 		return ok(columns)
 	})
 }

@@ -64,7 +64,7 @@ func asRefusal(err error) *refusal {
 		if !known {
 			entry = statuses[problem.Internal]
 		}
-		r := &refusal{status: entry.status, code: entry.code, message: p.Error(), retryAfter: entry.retry, cause: err}
+		r := &refusal{status: entry.status, code: entry.code, message: p.Error(), param: p.Field, retryAfter: entry.retry, cause: err}
 		if errors.Is(err, sessiondb.ErrSpooled) { // it is kept; sent again it would be there twice
 			r.code, r.retryAfter, r.noRetry = "kept_not_stored", 0, true
 		}

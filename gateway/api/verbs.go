@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"gatewayd/internal/mutation"
 	"gatewayd/kanban"
 )
 
@@ -60,7 +61,9 @@ func (s *server) changeTask(r *http.Request, do change) (answer, error) {
 		if err != nil {
 			return answer{}, err
 		}
-		s.wake(slug)
+		if !mutation.On("verb-wakes-nobody") {
+			s.wake(slug)
+		}
 		card, err := board.Task(r.Context(), id)
 		if err != nil {
 			return answer{}, err
@@ -75,7 +78,7 @@ func parseComplete(o object) (change, error) {
 	var done kanban.Completion
 	err := o.read(
 		into("run_id", &done.Run), into("force", &done.Force), into("result", &done.Result), into("summary", &done.Summary),
-		into("metadata", &done.Metadata), into("created_cards", &done.CreatedCards),
+		into("metadata", &done.Metadata), into("created_cards", &done.CreatedCards), into("artifacts", &done.Artifacts),
 	)
 	return only(func(ctx context.Context, board *kanban.Board, card string) error {
 		return board.Complete(ctx, card, done)
@@ -123,9 +126,11 @@ func dueInto(plan *kanban.Schedule) func(object) error {
 		case string:
 			due, err := kanban.ParseDue(m, plan.Zone, time.Now())
 			if err != nil {
-				return errField("due_at", "%v", err)
+				return err
 			}
-			plan.Due = due
+			if plan.Due = due; plan.Rule == "" {
+				plan.Zone = "" // it was the moment's
+			}
 		default:
 			return errType("due_at", "a moment such as 2026-12-24T09:30:00Z, or epoch seconds", o.fields["due_at"])
 		}
