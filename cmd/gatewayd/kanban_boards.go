@@ -19,8 +19,28 @@ func (v *boardVerbs) boardsVerb() *cobra.Command {
 	cmd := v.readVerb(&cobra.Command{Use: "boards", Short: "The boards themselves", Args: verbs})
 	list := v.boardsListVerb()
 	cmd.RunE = list.RunE
-	cmd.AddCommand(list, v.boardsCreateVerb(), v.boardsSwitchVerb(), v.boardsShowVerb(), v.boardsRenameVerb(), v.boardsWorkdirVerb(),
-		v.boardsRemoveVerb(), v.boardsArchiveVerb(), v.boardsExportVerb(), v.boardsImportVerb())
+	cmd.AddCommand(list, v.boardsShowVerb(), v.boardsExportVerb())
+	for _, verb := range []*cobra.Command{
+		v.boardsCreateVerb(), v.boardsSwitchVerb(), v.boardsRenameVerb(), v.boardsWorkdirVerb(), v.boardsRemoveVerb(), v.boardsArchiveVerb(), v.boardsImportVerb(),
+	} {
+		cmd.AddCommand(v.forPeople(verb))
+	}
+	return cmd
+}
+
+// forPeople refuses a verb of whole boards to workers.
+func (v *boardVerbs) forPeople(cmd *cobra.Command) *cobra.Command {
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		loaded, err := v.load()
+		if err == nil {
+			err = house{Loaded: loaded}.actor().May("boards "+cmd.Name(), "")
+		}
+		if err != nil {
+			return err
+		}
+		return run(cmd, args)
+	}
 	return cmd
 }
 

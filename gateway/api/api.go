@@ -58,8 +58,6 @@ type Boards interface {
 	Create(ctx context.Context, slug kanban.Slug, meta kanban.Meta) (kanban.Info, error)
 	Acquire(ctx context.Context, slug kanban.Slug) (board *kanban.Board, release func(), err error)
 
-	AllBoards() ([]kanban.Info, error) // archived ones too
-	SetCurrent(slug kanban.Slug) error
 	Remove(ctx context.Context, slug kanban.Slug, forGood bool) (kanban.Removed, error)
 	Export(ctx context.Context, board *kanban.Board, w io.Writer, o kanban.ExportOptions) (kanban.Exported, error)
 	Import(ctx context.Context, archive io.Reader, o kanban.ImportOptions) (kanban.Imported, error)
@@ -174,7 +172,7 @@ func (s *server) routes(r chi.Router) {
 	r.Get("/api/sessions/{session}/messages", s.handle(s.listMessages))
 	r.Get("/api/search", s.handle(s.search))
 
-	s.boardRoutes(r)
+	s.directoryRoutes(r)
 	s.taskRoutes(r)
 	s.verbRoutes(r)
 	s.patchRoutes(r)

@@ -34,13 +34,12 @@ func (s *server) onBoard(r *http.Request, f func(kanban.Slug, *kanban.Board) (an
 	return f(slug, board)
 }
 
-// boardRoutes are the boards of this home.
-func (s *server) boardRoutes(r chi.Router) {
+// directoryRoutes are the boards of this home, and what people say about them.
+func (s *server) directoryRoutes(r chi.Router) {
 	r.Get("/api/boards", s.handle(s.listBoards))
 	r.Post("/api/boards", s.handle(s.createBoard))
 	r.Get("/api/boards/{board}", s.handle(s.showBoard))
 	r.Patch("/api/boards/{board}", s.handle(s.patchBoard))
-	r.Post("/api/boards/{board}/switch", s.handle(s.switchBoard))
 }
 
 // shownBoard is a board with the number of its cards. Counts is nil where the file is not there or cannot be read.
@@ -125,18 +124,6 @@ func (s *server) patchBoard(r *http.Request) (answer, error) {
 	}
 	s.wake(slug)
 	return ok(map[string]any{"board": info})
-}
-
-// switchBoard answers POST /api/boards/{board}/switch: it is the one that is meant where none is named.
-func (s *server) switchBoard(r *http.Request) (answer, error) {
-	slug, err := s.slug(r)
-	if err != nil {
-		return answer{}, err
-	}
-	if err := s.Boards.SetCurrent(slug); err != nil {
-		return answer{}, err
-	}
-	return ok(map[string]any{"current": s.Boards.Current()})
 }
 
 // createBoard answers POST /api/boards with 201. Its name is the slug's when none is given.

@@ -38,6 +38,7 @@ func (s *server) removeBoard(r *http.Request) (answer, error) {
 	return ok(removed)
 }
 
+// switchBoard answers POST /api/boards/{board}/switch: it is the one that is meant where none is named.
 func (s *server) switchBoard(r *http.Request) (answer, error) {
 	slug, err := s.slug(r)
 	if err != nil {

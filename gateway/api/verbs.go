@@ -38,6 +38,7 @@ func (s *server) verbRoutes(r chi.Router) {
 		"request-review": parseRequestReview, "request-changes": parseRequestChanges, "reopen-review": parseReopenReview,
 		"specify": parseSpecify, "decompose": parseDecompose, "assign": parseAssign, "reassign": parseReassign, "reclaim": parseReclaim,
 		"move": parseMove, "set-model": parseSetModel, "archive": parseArchive, "claim": parseClaim, "heartbeat": parseHeartbeat,
+		"authorize-existing-pr": parseAuthorizePR,
 	} {
 		r.Post("/api/boards/{board}/tasks/{task}/"+verb, s.handle(func(r *http.Request) (answer, error) {
 			o, err := s.optionalBody(r)
@@ -262,6 +263,15 @@ func modelInto(choice *kanban.ModelChoice) []func(object) error {
 	return []func(object) error{
 		into("model_override", &choice.Model), into("provider_override", &choice.Provider), into("reasoning_effort", &choice.Reasoning),
 	}
+}
+
+// parseAuthorizePR lets a card start once although a comment names a pull request.
+func parseAuthorizePR(o object) (change, error) {
+	var actor string
+	err := o.read(actorInto(&actor))
+	return only(func(ctx context.Context, board *kanban.Board, card string) error {
+		return board.AuthorizeExistingPR(ctx, card, actor)
+	}), err
 }
 
 func parseArchive(o object) (change, error) {
