@@ -53,7 +53,7 @@ var notVerbs = map[string]string{
 	"Attachments": "reads", "OpenAttachment": "reads", "Subscription": "reads", "Subscriptions": "reads", "Outbox": "reads", "OutboxCounts": "reads",
 	"Errands": "is the notifier's", "Take": "is the notifier's", "Paused": "reads", "ActivePR": "is the dispatcher's", "PRAuthorizationUsed": "is the dispatcher's",
 	"WorkerReaped": "is the dispatcher's", "ClosedWorkers": "is the dispatcher's", "Register": "is the worker's launcher's", "Record": "is the notifier's", "Sweep": "is the notifier's", "PruneOutbox": "is the notifier's",
-	"Attach": "takes a file", "RemoveAttachment": "takes a file away", "Vacate": "follows Delete and Purge",
+	"Attach": "takes a file", "RemoveAttachment": "takes a file away",
 	"Subscribe": "changes no card", "Unsubscribe": "changes no card", "Retry": "changes no card",
 	"Patch": "is the verbs of one form: Edit, SetModel, Assign and Move have their rows",
 	"Link":  "is LinkAs of a person",

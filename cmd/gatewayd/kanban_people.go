@@ -113,7 +113,7 @@ func (v *boardVerbs) archiveVerb() *cobra.Command {
 	var purge bool
 	cmd := v.each("archive CARD...", "Put cards away; with --rm remove archived ones for good", func(ctx context.Context, o order, card string) (outcome, error) {
 		if purge {
-			return v.remove(o, card, func() ([]string, error) { return o.Purge(ctx, card) })
+			return removed(card, func() ([]string, error) { return o.Purge(ctx, card) })
 		}
 		return outcome{says: card + " is archived"}, o.Archive(ctx, card)
 	})
@@ -124,7 +124,7 @@ func (v *boardVerbs) archiveVerb() *cobra.Command {
 
 func (v *boardVerbs) deleteVerb() *cobra.Command {
 	cmd := v.each("delete CARD...", "Remove cards for good, in any status", func(ctx context.Context, o order, card string) (outcome, error) {
-		return v.remove(o, card, func() ([]string, error) { return o.Delete(ctx, card) })
+		return removed(card, func() ([]string, error) { return o.Delete(ctx, card) })
 	})
 	cmd.Args = atLeast(1)
 	return cmd
@@ -132,21 +132,14 @@ func (v *boardVerbs) deleteVerb() *cobra.Command {
 
 func (v *boardVerbs) purgeVerb() *cobra.Command {
 	cmd := v.each("purge CARD...", "Remove archived cards for good", func(ctx context.Context, o order, card string) (outcome, error) {
-		return v.remove(o, card, func() ([]string, error) { return o.Purge(ctx, card) })
+		return removed(card, func() ([]string, error) { return o.Purge(ctx, card) })
 	})
 	cmd.Args = atLeast(1)
 	return cmd
 }
 
-// remove does away with a card; what it left on disk goes too.
-func (v *boardVerbs) remove(o order, card string, do func() ([]string, error)) (outcome, error) {
-	gone, err := do()
-	out := outcome{says: card + " is removed", beside: map[string]any{"deleted": card}, gone: true}
-	if err != nil {
-		return out, err
-	}
-	if err := o.Vacate(card, gone); err != nil {
-		out.note = "some of its files could not be removed: " + err.Error()
-	}
-	return out, nil
+// removed does away with a card.
+func removed(card string, do func() ([]string, error)) (outcome, error) {
+	_, err := do()
+	return outcome{says: card + " is removed", beside: map[string]any{"deleted": card}, gone: true}, err
 }

@@ -136,17 +136,11 @@ func (s *server) purgeTask(r *http.Request) (answer, error) {
 func (s *server) removeTask(r *http.Request, remove func(*kanban.Board, context.Context, string) ([]string, error)) (answer, error) {
 	return s.onBoard(r, func(slug kanban.Slug, board *kanban.Board) (answer, error) {
 		id := chi.URLParam(r, "task")
-		gone, err := remove(board, r.Context(), id)
-		if err != nil {
+		if _, err := remove(board, r.Context(), id); err != nil {
 			return answer{}, err
 		}
 		s.wake(slug)
-		body := map[string]any{"ok": true, "deleted": id}
-		if err := board.Vacate(id, gone); err != nil {
-			s.Log.Warn("files of a deleted card stay", "board", slug, "task", id, "error", err)
-			body["warning"] = "some of its files could not be removed; the daemon's log has them"
-		}
-		return ok(body)
+		return ok(map[string]any{"ok": true, "deleted": id})
 	})
 }
 
