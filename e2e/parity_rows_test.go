@@ -98,6 +98,10 @@ func verbPath(verb string) string { return "/tasks/{card}/" + verb }
 func parities() []parity {
 	post := http.MethodPost
 	return []parity{
+		{ // the first, while one card only is running
+			verb: "StopAll", given: cardAfter(cardClaimed), events: []string{"reclaimed"}, cli: []string{"drain", "enough", "--kill"},
+			method: post, path: "/drain", body: `{"reason":"enough","kill":true}`,
+		},
 		{
 			verb: "Create", given: cardAfter(), events: []string{"created", "dependency_wait"},
 			cli: []string{"create", "A title", "--body", "words", "--assignee", "Dev", "--priority", "3", "--tenant", "acme", "--skill", "go", "--max-runtime", "2h",
@@ -243,10 +247,6 @@ func parities() []parity {
 		},
 		{verb: "Pause", given: cardAfter(), cli: []string{"pause", "too", "much"}, method: post, path: "/pause", body: `{"reason":"too much"}`},
 		{verb: "Resume", given: cardAfter(), cli: []string{"resume"}, method: post, path: "/resume"},
-		{
-			verb: "StopAll", given: cardAfter(cardClaimed), events: []string{"reclaimed"}, cli: []string{"drain", "enough", "--kill"},
-			method: post, path: "/drain", body: `{"reason":"enough","kill":true}`,
-		},
 		{
 			verb: "Purge", given: cardAfter(cardArchived), events: []string{"deleted"}, cli: []string{"archive", "--rm", "{card}"},
 			method: post, path: verbPath("purge"),

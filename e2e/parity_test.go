@@ -53,6 +53,7 @@ var notVerbs = map[string]string{
 	"Attachments": "reads", "OpenAttachment": "reads", "Subscription": "reads", "Subscriptions": "reads", "Outbox": "reads", "OutboxCounts": "reads",
 	"Errands": "is the notifier's", "Take": "is the notifier's", "Paused": "reads", "ActivePR": "is the dispatcher's", "PRAuthorizationUsed": "is the dispatcher's",
 	"WorkerReaped": "is the dispatcher's", "ClosedWorkers": "is the dispatcher's", "Register": "is the worker's launcher's", "Record": "is the notifier's", "Sweep": "is the notifier's", "PruneOutbox": "is the notifier's",
+	"Declared": "is the dispatcher's", "GC": "is maintenance", "LeavingScratch": "is the dispatcher's", "LeavingWorktrees": "is the dispatcher's", "LeftTask": "is the dispatcher's", "NoteDiscarded": "is the dispatcher's", "NoteTip": "is the dispatcher's",
 	"Attach": "takes a file", "RemoveAttachment": "takes a file away",
 	"Subscribe": "changes no card", "Unsubscribe": "changes no card", "Retry": "changes no card",
 	"Patch": "is the verbs of one form: Edit, SetModel, Assign and Move have their rows",
