@@ -152,14 +152,19 @@ func (b boardDoor) Create(ctx context.Context, slug kanban.Slug, meta kanban.Met
 	return b.Lookup(slug)
 }
 
-// Remove closes what the daemon has open of a board before it goes.
+// Remove lets a board go before it leaves; who still has it open then has it closed under its hands.
 func (b boardDoor) Remove(ctx context.Context, slug kanban.Slug, forGood bool) (kanban.Removed, error) {
 	hands := kanban.Hands{
 		Open: func(ctx context.Context, slug kanban.Slug) (*kanban.Board, func(), error) {
 			return b.d.acquireBoard(ctx, b.DBPath(slug))
 		},
-		Close: b.d.registry.CloseAllUnder,
+		Close: func(ctx context.Context, dir string) error {
+			b.d.dispatcher.LetGo(slug)
+			b.d.notifier.LetGo(slug)
+			return b.d.registry.CloseAllUnder(ctx, dir)
+		},
 	}
+	defer b.d.dispatcher.TakeBack(slug)
 	if forGood {
 		return b.Root.Delete(ctx, slug, hands)
 	}

@@ -99,6 +99,9 @@ func (d *Dispatcher) enter(ctx context.Context, b *board, p *pass) bool {
 	if b.trouble != nil && p.now.Before(b.due) {
 		return false
 	}
+	if _, going := d.going.Load(b.slug); going {
+		return false
+	}
 	if b.bad != nil || b.handle == nil {
 		if !d.admit(ctx, b, p) {
 			return false

@@ -19,8 +19,8 @@ func TestPoolsAndBoardsHaveTheirOwnCaps(t *testing.T) {
 	b, small := h.board(kanban.DefaultSlug), h.board("small")
 	_, err := h.root.Update("small", kanban.MetaChange{MaxInProgress: new(1)})
 	must(t, err)
-	card(t, b, "train")
-	second := card(t, b, "infer")
+	card(t, b, "train", func(n *kanban.NewTask) { n.Priority = 2 })
+	second := card(t, b, "infer", func(n *kanban.NewTask) { n.Priority = 1 })
 	for range 3 {
 		card(t, b, "sleep")
 		card(t, small, "sleep")

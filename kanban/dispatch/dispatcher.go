@@ -77,6 +77,7 @@ type Dispatcher struct {
 
 	published atomic.Pointer[Status]
 	shut      sync.Map // of *shut by slug: the boards that are disabled
+	going     sync.Map // by slug: the boards that are let go
 }
 
 // New makes a dispatcher. It opens nothing before the first tick.

@@ -40,7 +40,11 @@ func pythons(t *testing.T, h *house, b *kanban.Board, id, script, print string) 
 	gone := make(chan error, 1)
 	go func() { gone <- cmd.Wait() }()
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
+		for alive := left(t, id); len(alive) > 0; alive = left(t, id) { // all that it started, also where nobody has ended it
+			for _, pid := range alive {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
 		<-gone
 	})
 	wait(t, "the worker", func() bool { return len(lines(pids)) == 1 })

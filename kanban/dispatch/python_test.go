@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -106,21 +108,20 @@ func TestATickInPythonAndOursExcludeEachOther(t *testing.T) {
 
 	// Ours is held up in the middle of a tick by another writer.
 	holding, let := make(chan struct{}), make(chan struct{})
+	letGo := sync.OnceFunc(func() { close(let) })
+	defer letGo()
 	go func() {
 		_ = b.File().Write(t.Context(), sqlite.Op{Label: "hold", Do: func(*sqlite.Tx) error { close(holding); <-let; return errors.New("no change") }})
 	}()
 	<-holding
 	ticked := make(chan error, 1)
 	go func() { _, err := d.Tick(t.Context()); ticked <- err }()
-	wait(t, "ours to be in its tick", func() bool {
-		l, err := kanban.TryDispatchLock(b.Path())
-		if err == nil {
-			_ = l.Close()
-		}
-		return errors.Is(err, kanban.ErrHeld)
+	wait(t, "ours to be in its tick", func() bool { // whoever takes the lock to find out keeps ours from it
+		holder, signed := kanban.LockHolder(lock)
+		return signed && holder.PID == os.Getpid()
 	})
 	py.says("take", lock, "contended")
-	close(let)
+	letGo()
 	must(t, <-ticked)
 	py.says("take", lock, "taken")
 	py.says("leave", lock, "left")

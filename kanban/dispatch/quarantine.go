@@ -70,6 +70,12 @@ type shut struct {
 // Disabled says why nothing may open a board's file now: a Damaged problem with the dispatcher's words, or nil. It looks
 // at the file's times alone, and waits for nothing: not for a tick either. A file that has changed since may be opened.
 func (d *Dispatcher) Disabled(slug kanban.Slug) error {
+	if path, going := d.going.Load(slug); going {
+		return &problem.Error{
+			Kind: problem.Busy, Thing: fmt.Sprintf("board %s (%s)", slug, path), What: "is about to leave", Fate: "nothing was changed",
+			Remedy: "see with `gatewayd kanban boards list` whether it is still there",
+		}
+	}
 	found, ok := d.shut.Load(slug)
 	if !ok {
 		return nil

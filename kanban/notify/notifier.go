@@ -39,11 +39,12 @@ type Options struct {
 	Log      *slog.Logger
 }
 
-// Notifier delivers. Run is its life; Wake, Status and Test are safe for concurrent use.
+// Notifier delivers. Run is its life; Wake, LetGo, Status and Test are safe for concurrent use.
 type Notifier struct {
 	o         Options
 	log       *slog.Logger
 	wake      chan struct{}
+	mu        sync.Mutex // guards what follows, for the length of a look
 	boards    map[kanban.Slug]*board
 	listed    time.Time // when the directory was read
 	mtime     time.Time
@@ -128,8 +129,20 @@ func (n *Notifier) close() {
 	}
 }
 
+// LetGo gives back what is held of a board that is about to leave; Disabled keeps it from being opened again. A delivery that
+// is under way still uses it.
+func (n *Notifier) LetGo(slug kanban.Slug) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if b := n.boards[slug]; b != nil {
+		b.close()
+	}
+}
+
 // look visits each board that changed or whose time has come.
 func (n *Notifier) look(ctx context.Context) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	now := time.Now()
 	n.enumerate(now)
 	changed := false
