@@ -91,6 +91,7 @@ func noLastWords() (Record, bool) { return Record{}, false }
 
 func (p *Process) watchAdopted() {
 	_ = waitExit(p.pidfd)
+	p.begun.Child = p.Child()
 	record := p.reaper.settle(p.store, p.begun, noLastWords)
 	p.pidfd.Close()
 	p.end(record)

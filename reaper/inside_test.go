@@ -45,8 +45,10 @@ func TestAKeeperAsPidOneIsExactAndLeavesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := json.NewEncoder(control).Encode(order{Command: &c}); err != nil {
-			t.Fatal(err)
+		for _, o := range []order{{Command: &c}, {Go: true}} {
+			if err := json.NewEncoder(control).Encode(o); err != nil {
+				t.Fatal(err)
+			}
 		}
 		decoder, last := json.NewDecoder(control), answer{}
 		for last.Ended == nil {

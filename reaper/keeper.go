@@ -116,6 +116,9 @@ func (k *keeper) start() bool {
 	if err := k.store.writeFirst(k.record, k.blank); err != nil {
 		return k.refuse("keeper", err)
 	}
+	if !k.told() {
+		return k.forgo()
+	}
 	if step, err := k.launch(); err != nil {
 		return k.refuse(step, err)
 	}
@@ -131,6 +134,20 @@ func (k *keeper) start() bool {
 	k.ended, k.nothing = make(chan syscall.WaitStatus, 1), make(chan struct{})
 	go k.reap()
 	return true
+}
+
+// told waits for the daemon's word, which it gives while it lives and knows that the run is on record.
+func (k *keeper) told() bool {
+	k.say(answer{OnRecord: true})
+	var next order
+	return k.decoder.Decode(&next) == nil && next.Go
+}
+
+// forgo ends a keeper whose daemon died before it said go.
+func (k *keeper) forgo() bool {
+	k.record.Reason, k.record.Error, k.record.Ended = DaemonGone, "the daemon ended before the program was started", now()
+	_ = k.store.writeEnd(k.record, k.cmd.Sync)
+	return false
 }
 
 // launch starts the leader with its three descriptors and lets go of the daemon's pipe.

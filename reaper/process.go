@@ -48,8 +48,18 @@ func newProcess(r *Reaper, id string) *Process {
 // ID gives the run's id.
 func (p *Process) ID() string { return p.id }
 
-// Child identifies the leader of the tree.
-func (p *Process) Child() procfs.Identity { return p.child }
+// Child identifies the leader of the tree. Of a run that was adopted in the very moment of its start it is the zero Identity
+// until the keeper has written it down.
+func (p *Process) Child() procfs.Identity {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.child.Known() && p.keeper.Known() {
+		if again, err := p.store.latest(p.id); err == nil {
+			p.child = again.Child
+		}
+	}
+	return p.child
+}
 
 // Keeper identifies the keeper.
 func (p *Process) Keeper() procfs.Identity { return p.keeper }
@@ -136,12 +146,12 @@ func (p *Process) shake(ctx context.Context, control *os.File, cmd command) (ans
 	_ = control.SetDeadline(time.Now().Add(startTime))
 	stopped := context.AfterFunc(ctx, func() { _ = control.SetDeadline(time.Unix(1, 0)) })
 	defer stopped()
-	if err := json.NewEncoder(control).Encode(order{Command: &cmd}); err != nil {
-		return answer{}, fmt.Errorf("send command: %w", err)
+	reply, err := p.ask(control, order{Command: &cmd})
+	if err == nil && reply.OnRecord {
+		reply, err = p.ask(control, order{Go: true})
 	}
-	var reply answer
-	if err := p.decoder.Decode(&reply); err != nil {
-		return answer{}, fmt.Errorf("read answer: %w", err)
+	if err != nil {
+		return answer{}, err
 	}
 	if !stopped() {
 		return answer{}, context.Cause(ctx)
@@ -150,6 +160,16 @@ func (p *Process) shake(ctx context.Context, control *os.File, cmd command) (ans
 		return answer{}, errors.New("unknown answer")
 	}
 	return reply, control.SetDeadline(time.Time{})
+}
+
+func (p *Process) ask(control *os.File, o order) (reply answer, err error) {
+	if err := json.NewEncoder(control).Encode(o); err != nil {
+		return answer{}, fmt.Errorf("send command: %w", err)
+	}
+	if err := p.decoder.Decode(&reply); err != nil {
+		return answer{}, fmt.Errorf("read answer: %w", err)
+	}
+	return reply, nil
 }
 
 // abandon ends a keeper that did not answer in time or at all, with whatever it may have started.

@@ -49,7 +49,7 @@ const (
 	Signaled    Reason = "signaled"     // by a signal that was not ours
 	Deadline    Reason = "deadline"     // Spec.Deadline had passed
 	Stopped     Reason = "stopped"      // Stop was called, or the keeper got SIGTERM
-	DaemonGone  Reason = "daemon-gone"  // an EndsWithDaemon keeper lost its daemon
+	DaemonGone  Reason = "daemon-gone"  // the daemon died before it said go; of an EndsWithDaemon keeper at any time
 	StartFailed Reason = "start-failed" // the program could not be started
 	KeeperLost  Reason = "keeper-lost"  // the keeper died without a record; how the leader ended is not known
 )

@@ -7,13 +7,16 @@ import (
 	"gatewayd/internal/procfs"
 )
 
-// The control socket carries one JSON value after the other. First the daemon sends the command, and the keeper
-// answers whether the child runs; later the daemon may ask for the end, and the last thing a keeper says is its
+// The control socket carries one JSON value after the other. First the daemon sends the command, the keeper says that the
+// run is on record, the daemon says go, and the keeper answers whether the child runs. A daemon that dies leaves either a run
+// that the next one finds, or a keeper that starts nothing: a command alone may lie in the socket until long after the next
+// daemon has looked for records. Later the daemon may ask for the end, and the last thing a keeper says is its
 // record, for the case that no record could be written to the disk.
 
 // order is what the daemon says.
 type order struct {
 	Command *command `json:"command,omitempty"`
+	Go      bool     `json:"go,omitempty"`
 	Stop    *stop    `json:"stop,omitempty"`
 }
 
@@ -23,9 +26,10 @@ type stop struct {
 
 // answer is what the keeper says.
 type answer struct {
-	Started *started `json:"started,omitempty"`
-	Failed  *failed  `json:"failed,omitempty"`
-	Ended   *Record  `json:"ended,omitempty"`
+	OnRecord bool     `json:"on_record,omitempty"`
+	Started  *started `json:"started,omitempty"`
+	Failed   *failed  `json:"failed,omitempty"`
+	Ended    *Record  `json:"ended,omitempty"`
 }
 
 type started struct {

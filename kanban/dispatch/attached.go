@@ -27,6 +27,7 @@ type attached struct {
 	print   string       // the worker's fingerprint as the row has it
 	workdir string       // the board's, at the claim
 	review  bool         // it reviews
+	orphan  bool         // its board has left
 	wish    *kanban.Stop // somebody asked for its end
 
 	proc  worker.Running // nil while it is being started

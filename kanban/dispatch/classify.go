@@ -51,6 +51,8 @@ func Classify(exit worker.Exit, ending worker.Ending, cause Cause, limit time.Du
 		return stopped(exit, cause, limit)
 	case worker.HostEnded:
 		return Verdict{Outcome: kanban.OutcomeReclaimed, Event: kanban.EventReclaimed, Exit: "host_ended", Error: "the machine or container restarted under the worker"}
+	case worker.NotStarted:
+		return notStarted()
 	case worker.StartFailed:
 		return Verdict{Outcome: kanban.OutcomeSpawnFailed, Event: kanban.EventSpawnFailed, Exit: "start_failed", Error: exit.Error, Count: true}
 	case worker.Lost:
@@ -85,6 +87,13 @@ func byCode(pid, code int, ending worker.Ending) Verdict {
 	v := crashed("nonzero_exit", fmt.Sprintf("pid %d exited with code %d", pid, code))
 	v.Code = code
 	return v
+}
+
+func notStarted() Verdict {
+	return Verdict{
+		Outcome: kanban.OutcomeReclaimed, Event: kanban.EventReclaimed, Exit: string(worker.NotStarted),
+		Error: "the dispatcher ended before it had started the worker",
+	}
 }
 
 func crashed(kind, text string) Verdict {

@@ -173,6 +173,7 @@ func (d *Dispatcher) reap(p *pass) {
 		default:
 		}
 	}
+	d.bury()
 	for _, w := range d.workers {
 		if w.exit != nil {
 			p.dirty(w.board)

@@ -177,10 +177,7 @@ func judgeGone(o Open, s Sight, r Rules, now time.Time) Judgement {
 	case o.PID != 0:
 		return Judgement{Act: End, Verdict: crashed("unknown", fmt.Sprintf(unsignedPrefix, o.PID))}
 	case s.Dispatched:
-		return Judgement{Act: End, Verdict: Verdict{
-			Outcome: kanban.OutcomeReclaimed, Event: kanban.EventReclaimed, Exit: "not_started",
-			Error: "the dispatcher ended before it had started the worker",
-		}}
+		return Judgement{Act: End, Verdict: notStarted()}
 	case expired:
 		return Judgement{Act: End, Verdict: staleLock(o)}
 	}

@@ -29,6 +29,9 @@ func (d *Dispatcher) launch(ctx context.Context, b *board, handle *kanban.Board,
 	w.proc = proc
 	d.follow(w)
 	d.healthOf(lane.Name).recovered(true)
+	if w.orphan {
+		w.stop(RunOver, time.Now())
+	}
 	if b.handle == nil {
 		return // the board went away meanwhile; the keeper's name is in the row, and its record waits
 	}
@@ -118,7 +121,7 @@ func (d *Dispatcher) notStarted(ctx context.Context, b *board, w *attached, err 
 	launch, _ := errors.AsType[*worker.LaunchError](err)
 	switch {
 	case errors.Is(err, context.Canceled):
-		v = Verdict{Outcome: kanban.OutcomeReclaimed, Event: kanban.EventReclaimed, Exit: "not_started", Error: "the dispatcher ended before it had started the worker"}
+		v = notStarted()
 	case launch == nil || launch.Fault == worker.FaultHost:
 		v.Count, v.Error = false, hostFault+v.Error
 		d.healthOf(w.lane).refused(v.Error, p.now)

@@ -41,9 +41,15 @@ func TestABoardThatIsServedLeavesWhenNothingRuns(t *testing.T) {
 	wait(t, "the board to be gone", func() bool {
 		return !slices.ContainsFunc(d.Status().Boards, func(s BoardStatus) bool { return s.Slug == "plans" })
 	})
+	wait(t, "the blocked card's worker to be gone", func() bool { return len(left(t, busy)) == 0 })
+	wait(t, "its record to be forgotten", func() bool {
+		records, err := h.reaper.Records()
+		must(t, err)
+		return len(records) == 0
+	})
 	id := card(t, b, "ok")
 	wait(t, "the other board's card", isStatus(t, b, id, kanban.StatusDone))
-	if h.log.count("level=ERROR") > 0 || h.log.count("level=WARN") > 0 || !vanished(h.root.DBPath("plans")) {
+	if h.log.count("level=ERROR") > 0 || h.log.count("still referenced") > 0 || !vanished(h.root.DBPath("plans")) {
 		t.Errorf("%s", h.log.text())
 	}
 	cancel()

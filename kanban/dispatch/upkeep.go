@@ -153,8 +153,12 @@ func (d *Dispatcher) claimed(ctx context.Context, b *board, row kanban.Running, 
 	return w
 }
 
-// record writes a worker's pid down.
+// record writes a worker's pid down. Its keeper may be just about to learn it.
 func (d *Dispatcher) record(ctx context.Context, b *board, w *attached) {
+	if w.proc.PID() == 0 {
+		b.look(time.Now().Add(pollEvery))
+		return
+	}
 	w.print = w.proc.Fingerprint()
 	err := b.handle.Spawned(ctx, w.task, w.run, w.proc.PID(), w.print, w.id)
 	if err != nil && !kanban.Committed(err) {

@@ -70,6 +70,7 @@ const (
 	Deadline    ExitKind = "deadline" // its time was up
 	Stopped     ExitKind = "stopped"  // asked to end by us
 	StartFailed ExitKind = "start_failed"
+	NotStarted  ExitKind = "not_started" // the daemon died before its program was started
 	Lost        ExitKind = "keeper_lost" // its keeper was killed; nobody saw the exit code
 	HostEnded   ExitKind = "host_ended"  // the machine or the container restarted under it
 )

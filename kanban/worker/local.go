@@ -136,7 +136,7 @@ func exitOf(rec reaper.Record) Exit {
 
 var exitKinds = map[reaper.Reason]ExitKind{
 	reaper.Exited: Exited, reaper.Signaled: Signaled, reaper.Deadline: Deadline, reaper.Stopped: Stopped,
-	reaper.DaemonGone: Stopped, reaper.StartFailed: StartFailed, reaper.KeeperLost: Lost,
+	reaper.DaemonGone: NotStarted, reaper.StartFailed: StartFailed, reaper.KeeperLost: Lost,
 }
 
 // GitBy runs git under the reaper, bounded, for worktree cards.
