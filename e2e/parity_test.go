@@ -48,7 +48,7 @@ var notVerbs = map[string]string{
 	"SetWorkspace": "is the dispatcher's", "Spawned": "is the dispatcher's", "Extend": "is the dispatcher's", "Defer": "is the dispatcher's",
 	"Keepers": "is the dispatcher's", "Settle": "is the dispatcher's", "WakeDue": "is the dispatcher's", "AssignFrom": "is the dispatcher's Assign",
 	"Stops": "is the dispatcher's", "Stopped": "is the dispatcher's",
-	"Task": "reads", "List": "reads", "Show": "reads", "Runs": "reads", "Run": "reads", "TaskEvents": "reads", "Events": "reads",
+	"EventsOf": "reads", "InspectRun": "reads", "Task": "reads", "List": "reads", "Show": "reads", "Runs": "reads", "Run": "reads", "TaskEvents": "reads", "Events": "reads",
 	"LatestEvent": "reads", "Stats": "reads", "Context": "reads", "Columns": "reads", "Timers": "reads", "Diagnose": "reads",
 	"Attachments": "reads", "OpenAttachment": "reads", "Subscription": "reads", "Subscriptions": "reads", "Outbox": "reads", "OutboxCounts": "reads",
 	"Errands": "is the notifier's", "Take": "is the notifier's", "Paused": "reads", "ActivePR": "is the dispatcher's", "PRAuthorizationUsed": "is the dispatcher's",

@@ -89,8 +89,11 @@ func unreadableDoc(slug Slug, err error) error {
 	}
 }
 
-// Update rewrites board.json; keys it does not know stay.
+// Update rewrites board.json; keys it does not know stay. A change of nothing is refused.
 func (r *Root) Update(slug Slug, change MetaChange) (Info, error) {
+	if change == (MetaChange{}) {
+		return Info{}, invalid("the change of board "+quote(string(slug)), "changes nothing", "name a field that is to be changed")
+	}
 	info, err := r.Lookup(slug)
 	if err != nil {
 		return Info{}, err
