@@ -225,9 +225,11 @@ func (d *Dispatcher) conclude(ctx context.Context, b *board, w *attached, v Verd
 		v = crashed("refused", "the card could not be completed: "+refused)
 	}
 	if v.Event == kanban.EventCrashed && !v.TripNow && w.exit.Ran < quickDeath {
-		if health.crashed(w.task, v.Error, p.now) {
+		systemic, charged := health.crashed(death{w.board, w.task, w.run, p.now}, v.Error)
+		if systemic {
 			v.Count = false
 			b.log.Warn("lane fails as a whole; its cards are spared", "lane", w.lane, "task", w.task, "run", w.run, "error", v.Error)
+			d.spare(ctx, charged, w.lane)
 		}
 	} else if v.Outcome != kanban.OutcomeReclaimed { // what we ended, or the machine did, says nothing of the lane
 		health.recovered(false)

@@ -1,11 +1,16 @@
 package dispatch
 
 import (
+	"context"
 	"maps"
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
+
+	"gatewayd/internal/mutation"
+	"gatewayd/kanban"
 )
 
 const (
@@ -27,31 +32,100 @@ type laneHealth struct {
 	wait    time.Duration
 	why     string
 	suspect string // the fingerprint for which the lane waits
+	seen    time.Time
 }
 
+// death is a worker's crash soon after its start.
 type death struct {
-	card string
-	at   time.Time
+	board kanban.Slug
+	task  string
+	run   kanban.RunID
+	at    time.Time
 }
 
-// crashed takes one crash and reports whether it is the lane's fault, so that the card is not charged.
-func (h *laneHealth) crashed(card, text string, now time.Time) (systemic bool) {
+// crashed takes one crash and reports whether it is the lane's fault, so that the card is not charged. The one that shows
+// it names those before it, whose cards were charged.
+func (h *laneHealth) crashed(d death, text string) (systemic bool, charged []death) {
+	h.seen = d.at
 	print := errorFingerprint(text)
 	if h.suspect != "" && print == h.suspect {
-		h.extend(text, now)
-		return true
+		h.extend(text, d.at)
+		return true, nil
 	}
 	if h.recent == nil {
 		h.recent = map[string][]death{}
 	}
-	deaths := slices.DeleteFunc(h.recent[print], func(d death) bool { return now.Sub(d.at) > systemicWindow || d.card == card })
-	h.recent[print] = append(deaths, death{card, now})
-	maps.DeleteFunc(h.recent, func(_ string, ds []death) bool { return now.Sub(ds[len(ds)-1].at) > systemicWindow })
-	if len(h.recent[print]) < systemicCards {
-		return false
+	before := slices.DeleteFunc(h.recent[print], func(old death) bool { return d.at.Sub(old.at) > systemicWindow })
+	h.recent[print] = append(before, d)
+	maps.DeleteFunc(h.recent, func(_ string, ds []death) bool { return d.at.Sub(ds[len(ds)-1].at) > systemicWindow })
+	if cardsOf(h.recent[print]) < systemicCards {
+		return false, nil
 	}
-	h.start(print, text, backoffFirst, now)
-	return true
+	h.start(print, text, backoffFirst, d.at)
+	return true, before
+}
+
+func cardsOf(deaths []death) int {
+	cards := map[string]bool{}
+	for _, d := range deaths {
+		cards[aliveKey(d.board, d.task)] = true
+	}
+	return len(cards)
+}
+
+// spare takes back what the first crashes of a lane's failure counted against their cards.
+func (d *Dispatcher) spare(ctx context.Context, deaths []death, lane string) {
+	if mutation.On("first-cards-stay-charged") {
+		return
+	}
+	for _, dead := range deaths {
+		b := d.boards[dead.board]
+		if b == nil || b.handle == nil {
+			continue // what it counted stays: its board is not to be had
+		}
+		spared, err := b.handle.Spare(ctx, dead.task, dead.run, "lane "+lane+" fails as a whole")
+		if stored(err) != nil {
+			b.log.Warn("failure of a spared card stays counted", "task", dead.task, "run", dead.run, "error", err)
+		} else if spared {
+			b.wrote = true
+			d.Wake(b.slug)
+		}
+	}
+}
+
+// rememberFor is how far back a new dispatcher looks for how its lanes fare: a lane that fails is tried at least so often.
+const rememberFor = 4 * backoffLongest
+
+// recallLanes learns from the runs that ended before this process began which lanes fail as a whole, so that a restart
+// does not let all their cards run into it again. It is done once for each board; live ends tell the rest.
+func (d *Dispatcher) recallLanes(ctx context.Context, b *board, now time.Time) {
+	if b.recalled || mutation.On("back-off-is-forgotten") {
+		return
+	}
+	runs, err := b.handle.RecentEnds(ctx, now.Add(-rememberFor).Unix())
+	if err != nil {
+		return // the tick that follows meets the same error and says so
+	}
+	b.recalled = true
+	for _, r := range runs {
+		if lane, ok := d.o.Lanes.Lookup(r.Profile); ok && r.WorkerPID != 0 {
+			d.healthOf(lane.Name).recall(b.slug, r)
+		}
+	}
+}
+
+// recall takes an end as conclude takes it, from its row. What ended before something that is known already is old news.
+func (h *laneHealth) recall(board kanban.Slug, r kanban.Run) {
+	ended, ran := epoch(r.EndedAt), time.Duration(r.EndedAt-r.StartedAt)*time.Second
+	crash := r.Outcome == kanban.OutcomeCrashed && r.Metadata == nil && !strings.Contains(r.Error, configText)
+	switch {
+	case ended.Before(h.seen), r.Outcome == kanban.OutcomeReclaimed:
+	case crash && ran < quickDeath:
+		h.crashed(death{board, r.TaskID, r.ID, ended}, r.Error)
+	default:
+		h.recovered(false)
+		h.seen = ended
+	}
 }
 
 // refused takes a start that the host refused: no processes, no memory, no space.
@@ -82,7 +156,7 @@ func (h *laneHealth) recovered(started bool) {
 	if started && h.suspect != "host" {
 		return // that it starts says nothing about how it ends
 	}
-	*h = laneHealth{recent: h.recent}
+	*h = laneHealth{recent: h.recent, seen: h.seen}
 }
 
 // hold says what keeps cards of this lane back now. running is how many of the lane's workers live: after the

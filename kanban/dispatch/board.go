@@ -34,6 +34,7 @@ type board struct {
 	lastTick time.Time
 	sweeper  sweeper
 	trees    sync.Mutex // one at a time makes, takes or removes a worktree
+	recalled bool       // what its lanes went through before this process began is known
 
 	unread  map[string]unreadable // workers whose record cannot be read, by keeper id
 	wrote   bool                  // this tick has changed the board since its survey
@@ -157,6 +158,7 @@ func (d *Dispatcher) admit(ctx context.Context, b *board, p *pass) bool {
 		b.before = holder.Host + ":" + strconv.Itoa(holder.PID)
 	}
 	d.recall(ctx, b)
+	d.recallLanes(ctx, b, p.now)
 	return true
 }
 

@@ -13,6 +13,8 @@ import (
 const (
 	exitTempFail = 75
 	exitConfig   = 78
+
+	configText = "exited with code 78: it says that its configuration is wrong"
 )
 
 // Cause is why we asked a worker to end.
@@ -80,7 +82,7 @@ func byCode(pid, code int, ending worker.Ending) Verdict {
 			Error: fmt.Sprintf("pid %d exited with code 75: rate limit", pid),
 		}
 	case code == exitConfig:
-		v := crashed("terminal_provider", fmt.Sprintf("pid %d exited with code 78: it says that its configuration is wrong", pid))
+		v := crashed("terminal_provider", fmt.Sprintf("pid %d %s", pid, configText))
 		v.Code, v.TripNow, v.Sticky = code, true, true
 		return v
 	}
