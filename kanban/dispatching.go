@@ -2,6 +2,7 @@ package kanban
 
 import (
 	"context"
+	"time"
 
 	"gatewayd/internal/sqlite"
 )
@@ -22,7 +23,7 @@ type Survey struct {
 // work, and for them it is the only statement.
 const selectOccupied = `SELECT EXISTS (SELECT 1 FROM tasks WHERE status = 'running'),
     EXISTS (SELECT 1 FROM tasks WHERE status = 'ready') OR EXISTS (SELECT 1 FROM tasks WHERE status = 'review'), EXISTS (SELECT 1 FROM tasks WHERE status = 'todo'),
-    EXISTS (SELECT 1 FROM gw_stops), (SELECT MIN(due_at) FROM gw_schedules WHERE due_at > 0),
+    EXISTS (SELECT 1 FROM gw_stops), (SELECT MIN(CASE WHEN ` + movedAhead + ` THEN 1 ELSE due_at END) FROM gw_schedules g WHERE due_at > 0),
     EXISTS (SELECT 1 FROM gw_pause), EXISTS (SELECT 1 FROM gw_runs WHERE settled_at IS NULL)`
 
 // Survey reads it.
@@ -31,7 +32,7 @@ func (b *Board) Survey(ctx context.Context) (Survey, error) {
 	err := b.peek(ctx, func(c *sqlite.Conn) (err error) {
 		s = Survey{}
 		var running, ready, todo, stops, paused, kept bool
-		if _, err = c.Row(selectOccupied, nil, &running, &ready, &todo, &stops, &s.Wake, &paused, &kept); err != nil {
+		if _, err = c.Row(selectOccupied, []any{time.Now().Unix()}, &running, &ready, &todo, &stops, &s.Wake, &paused, &kept); err != nil {
 			return err
 		}
 		if stops {

@@ -20,7 +20,7 @@ const reopens = `( (assigned )?commented descendant_invalidated status)*`
 // written is what a verb may leave in the history, as the kinds of its events in a row.
 var written = map[string]*regexp.Regexp{
 	"schedule":        regexp.MustCompile(`^scheduled$`),
-	"wake":            regexp.MustCompile(`^((unblocked|created recurred|recurrence_passed_over) ?)*$`),
+	"wake":            regexp.MustCompile(`^((unblocked|created recurred|recurrence_passed_over|recurrence_set_back) ?)*$`),
 	"promote":         regexp.MustCompile(`^(unlinked )*promoted_manual$`),
 	"request review":  regexp.MustCompile(`^review_requested$`),
 	"request changes": regexp.MustCompile(`^changes_requested$`),

@@ -32,7 +32,8 @@ type Timer struct {
 
 const (
 	insertTimer = `INSERT INTO gw_schedules (task_id, due_at, rule, zone, event_id) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT (task_id) DO UPDATE SET due_at = excluded.due_at, rule = excluded.rule, zone = excluded.zone, event_id = excluded.event_id`
+ON CONFLICT (task_id) DO UPDATE SET due_at = excluded.due_at, rule = excluded.rule, zone = excluded.zone, event_id = excluded.event_id,
+    moved_at = NULL`
 	timerColumns = `g.task_id, g.due_at, g.rule, g.zone, g.last_fired_at, g.last_copy, g.missed, g.event_id`
 	selectTimers = `SELECT ` + timerColumns + ` FROM gw_schedules g JOIN tasks t ON t.id = g.task_id WHERE t.status = 'scheduled' AND g.due_at > 0
 ORDER BY g.due_at, g.task_id`

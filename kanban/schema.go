@@ -152,6 +152,7 @@ var (
 		{name: "last_copy", decl: "TEXT"},
 		{name: "missed", decl: "INTEGER NOT NULL DEFAULT 0"},
 		{name: "event_id", decl: "INTEGER NOT NULL DEFAULT 0"}, // the event by which the card was scheduled
+		{name: "moved_at", decl: "INTEGER"},                    // when due_at was last moved on by the rule
 	}}
 	// gwStopsTable is ours: requests to end the worker of a run, until it has ended.
 	gwStopsTable = table{name: "gw_stops", columns: []column{

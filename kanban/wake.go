@@ -2,6 +2,7 @@ package kanban
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -10,10 +11,15 @@ import (
 )
 
 const (
-	selectDueTimers = `SELECT ` + timerColumns + ` FROM gw_schedules g WHERE g.due_at > 0 AND g.due_at <= ? ORDER BY g.due_at, g.task_id`
+	selectDueTimers = `SELECT ` + timerColumns + ` FROM gw_schedules g WHERE g.due_at > 0 AND (g.due_at <= ?1 OR ` + movedAhead + `) ORDER BY g.due_at, g.task_id`
 	selectDueTimer  = `SELECT ` + timerColumns + ` FROM gw_schedules g WHERE g.task_id = ? AND g.due_at = ?`
 	selectNextTimer = `SELECT MIN(due_at) FROM gw_schedules WHERE due_at > 0`
-	fireTimer       = `UPDATE gw_schedules SET due_at = ?, last_fired_at = ?, last_copy = ?, missed = ? WHERE task_id = ?`
+	fireTimer       = `UPDATE gw_schedules SET moved_at = ?, due_at = ?, last_fired_at = ?, last_copy = ?, missed = ? WHERE task_id = ?`
+	selectCopyOf    = `SELECT 1 FROM tasks WHERE idempotency_key = ?`
+
+	// A rule was moved on at a time that is still to come: the clock was ahead and was set back, and what the rule waits for
+	// may be years away. Corrections of a few seconds do not count.
+	movedAhead = `g.rule IS NOT NULL AND g.moved_at > ?1 + 300`
 
 	// Another program may have unblocked the card and parked it again: then the time is not that of this parking.
 	selectMovedSince = `SELECT 1 FROM task_events WHERE task_id = ? AND id > ? AND kind IN ('scheduled', 'unblocked', 'status', 'claimed', 'archived',
@@ -97,6 +103,8 @@ func (t *txn) wake(due Timer, now time.Time) (woken string, err error) {
 	case card.Status != StatusScheduled || moved:
 		_, err := t.run("drop schedule", deleteSchedule, timer.Task)
 		return "", err
+	case timer.Due > now.Unix():
+		return "", t.setBack(card, timer, now)
 	case timer.Rule != "":
 		return t.recur(card, timer, now)
 	}
@@ -106,7 +114,7 @@ func (t *txn) wake(due Timer, now time.Time) (woken string, err error) {
 
 // recur makes the copy for the times that have come, one for all of them, and moves the time on.
 func (t *txn) recur(pattern Task, timer Timer, now time.Time) (woken string, err error) {
-	next, missed, err := timer.after(now)
+	next, last, missed, err := timer.after(now)
 	if err != nil {
 		return "", t.unschedulable(pattern, timer, now, err)
 	}
@@ -115,9 +123,13 @@ func (t *txn) recur(pattern Task, timer Timer, now time.Time) (woken string, err
 		return "", err
 	}
 	if open {
-		return "", t.passOver(pattern, timer, next, missed+1)
+		return "", t.passOver(pattern, timer, now, next, missed+1)
 	}
-	made, err := t.create(pattern.again(timer.Due))
+	copied, err := t.newCopy(pattern, timer.Due, last.Unix())
+	if err != nil || copied.IdempotencyKey == "" {
+		return "", errors.Join(err, t.moveOn(timer, now, next))
+	}
+	made, err := t.create(copied)
 	if err != nil {
 		return "", err
 	}
@@ -128,7 +140,8 @@ func (t *txn) recur(pattern Task, timer Timer, now time.Time) (woken string, err
 		return "", err
 	}
 	if !mutation.On("recurrence-stays-due") {
-		if err := t.must("move timer on", fireTimer, next.Unix(), now.Unix(), made.ID, timer.Missed+missed, pattern.ID); err != nil {
+		timer.LastFired, timer.LastCopy, timer.Missed = now.Unix(), made.ID, timer.Missed+missed
+		if err := t.moveOn(timer, now, next); err != nil {
 			return "", err
 		}
 	}
@@ -139,22 +152,56 @@ func (t *txn) recur(pattern Task, timer Timer, now time.Time) (woken string, err
 	return made.ID, t.event(pattern.ID, 0, "recurred", p)
 }
 
-// after gives the rule's next time after now, and how many have passed since the one that is due.
-func (m Timer) after(now time.Time) (next time.Time, missed int64, err error) {
+// moveOn writes a timer with its next time; the epoch is never.
+func (t *txn) moveOn(timer Timer, now, next time.Time) error {
+	return t.must("move timer on", fireTimer, now.Unix(), next.Unix(), opt(timer.LastFired), opt(timer.LastCopy), timer.Missed, timer.Task)
+}
+
+// setBack gives a rule its next time by the clock as it is now.
+func (t *txn) setBack(pattern Task, timer Timer, now time.Time) error {
+	next, _, _, err := timer.after(now)
+	if err != nil {
+		return t.unschedulable(pattern, timer, now, err)
+	}
+	if mutation.On("rule-sleeps-after-a-clock-set-back") {
+		next = time.Unix(timer.Due, 0)
+	}
+	if err := t.moveOn(timer, now, next); err != nil {
+		return err
+	}
+	return t.event(pattern.ID, 0, "recurrence_set_back", payload{{"due_at", timer.Due}, {"next_at", next.Unix()}})
+}
+
+// after gives the rule's next time after now, the last that has come, and how many have come since the one that is due.
+func (m Timer) after(now time.Time) (next, last time.Time, missed int64, err error) {
 	r, err := parseRule(m.Rule, m.Zone, now)
 	if err != nil {
-		return next, 0, err
+		return next, last, 0, err
 	}
-	at := time.Unix(m.Due, 0)
+	last = time.Unix(m.Due, 0)
 	for missed < maxMissed {
-		var ok bool
-		if at, ok = r.next(at); !ok || at.After(now) {
+		at, ok := r.next(last)
+		if !ok || at.After(now) {
 			break
 		}
+		last = at
 		missed++
 	}
 	next, _ = r.next(now)
-	return next, missed, nil
+	return next, last, missed, nil
+}
+
+// newCopy is the copy for the time that is due. Where that had one, because the clock or the rule was set back over it, it
+// is the one for the last time that has come; its key is empty where that had one too.
+func (t *txn) newCopy(pattern Task, due, last int64) (NewTask, error) {
+	for _, at := range []int64{due, last} {
+		var one int64
+		in := pattern.again(at)
+		if had, err := t.Row(selectCopyOf, []any{in.IdempotencyKey}, &one); err != nil || !had {
+			return in, err
+		}
+	}
+	return NewTask{}, nil
 }
 
 // again is the card that a pattern makes. A branch and a place that were made for the pattern are not the copy's.
@@ -179,8 +226,9 @@ func (t *txn) copyOpen(id string) (bool, error) {
 
 // passOver moves the time on and makes nothing: the last copy is still open. It says so once for each copy that is in the
 // way, since a line for each time would bury the history.
-func (t *txn) passOver(pattern Task, timer Timer, next time.Time, passed int64) error {
-	if err := t.must("move timer on", fireTimer, next.Unix(), opt(timer.LastFired), timer.LastCopy, timer.Missed+passed, pattern.ID); err != nil {
+func (t *txn) passOver(pattern Task, timer Timer, now, next time.Time, passed int64) error {
+	timer.Missed += passed
+	if err := t.moveOn(timer, now, next); err != nil {
 		return err
 	}
 	var last string
@@ -195,7 +243,7 @@ FROM task_events WHERE task_id = ? AND kind IN ('recurrence_passed_over', 'recur
 
 // unschedulable: a rule that can no longer be read has no next time. A person must look at it.
 func (t *txn) unschedulable(pattern Task, timer Timer, now time.Time, cause error) error {
-	if err := t.must("stop timer", fireTimer, 0, opt(timer.LastFired), opt(timer.LastCopy), timer.Missed, pattern.ID); err != nil {
+	if err := t.moveOn(timer, now, time.Unix(0, 0)); err != nil {
 		return err
 	}
 	return t.event(pattern.ID, 0, "recurrence_ended", payload{{"error", cut(clean(cause.Error()), maxError)}, {"due_at", timer.Due}})

@@ -212,6 +212,35 @@ func TestWhileACopyIsOpenItsPatternMakesNoOther(t *testing.T) {
 	b.invariants(t)
 }
 
+func TestARuleGoesOnWhenTheClockWasFarAheadAndIsSetBack(t *testing.T) {
+	b := newBoard(t)
+	pattern := b.make(t, NewTask{}).ID
+	timer := b.mustSchedule(t, pattern, Schedule{Rule: "@hourly"})
+	due := time.Unix(timer.Due, 0)
+	ahead := due.Add(3 * 365 * 24 * time.Hour)
+	first, _ := b.mustWake(t, ahead)
+	if err := b.Complete(t.Context(), first[0], Completion{Summary: "s"}); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := b.Survey(t.Context()); err != nil || s.Wake > time.Now().Unix() {
+		t.Errorf("the board is not looked at before %v: %v", time.Unix(s.Wake, 0), err)
+	}
+	back := due.Add(-time.Minute)
+	if woken, next := b.mustWake(t, back); len(woken) != 0 || !next.Equal(due) {
+		t.Errorf("set back: woke %v, next %v", woken, next)
+	}
+	if p := b.lastPayload(t, pattern, "recurrence_set_back"); p["next_at"] != float64(due.Unix()) {
+		t.Errorf("payload: %v", p)
+	}
+	if woken, next := b.mustWake(t, due); len(woken) != 0 || !next.Equal(due.Add(time.Hour)) {
+		t.Errorf("a time that had its copy already: woke %v, next %v", woken, next)
+	}
+	if woken, _ := b.mustWake(t, due.Add(time.Hour)); len(woken) != 1 {
+		t.Errorf("the time after that: woke %v", woken)
+	}
+	b.invariants(t)
+}
+
 func TestARuleThatCannotBeReadAnyMoreHoldsUpNoOther(t *testing.T) {
 	b := newBoard(t)
 	bad, good := b.make(t, NewTask{}).ID, b.make(t, NewTask{}).ID
