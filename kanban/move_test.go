@@ -45,6 +45,7 @@ func (b *Board) inStatus(t *testing.T, s Status) string {
 
 // The whole matrix: what is allowed happens with its verb's events, what is not changes nothing.
 func TestMovesGoByTheMatrix(t *testing.T) {
+	t.Parallel()
 	b := newBoard(t)
 	events := map[Status]map[Status][]string{
 		StatusTriage:    {StatusTodo: {"status", "promoted"}, StatusReady: {"status"}},

@@ -30,13 +30,13 @@ type boardWork struct {
 var boardWorks = map[string]boardWork{
 	"create": {
 		prepare: func(t *testing.T) string { return filepath.Join(t.TempDir(), "kanban.db") },
-		must:    []string{"CREATE TABLE IF NOT EXISTS tasks", "CREATE INDEX"},
+		must:    []string{"CREATE TABLE IF NOT EXISTS tasks", "CREATE INDEX"}, stride: 3,
 	},
 	"migrate": {
 		prepare: func(t *testing.T) string { return writeVintage(t, vintageOld) },
 		must: []string{
 			"ALTER TABLE tasks ADD", "ALTER TABLE task_events RENAME", "INSERT INTO task_events", "DROP TABLE task_events_legacy", "UPDATE task_events",
-		},
+		}, stride: 3,
 	},
 	"claim": {prepare: oneCard, do: claimCard, must: []string{"UPDATE tasks", "INSERT INTO task_runs", "INSERT INTO task_events"}},
 	"complete": {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"gatewayd/internal/sqlite"
@@ -116,7 +117,7 @@ func (b *Board) dump(t *testing.T) string {
 // rows is the schema and every row.
 func (b *Board) rows(ctx context.Context) (out string, err error) {
 	err = b.file.Read(ctx, func(c *sqlite.Conn) error {
-		out = ""
+		var text strings.Builder
 		tables, err := texts(c, `SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name`)
 		if err != nil {
 			return err
@@ -126,20 +127,21 @@ func (b *Board) rows(ctx context.Context) (out string, err error) {
 			return err
 		}
 		for _, s := range schema {
-			out += s + "\n"
+			text.WriteString(s + "\n")
 		}
 		for _, name := range tables {
 			for row, err := range c.Query(`SELECT * FROM ` + quoteName(name) + ` ORDER BY 1, 2`) {
 				if err != nil {
 					return err
 				}
-				out += name + ":"
+				text.WriteString(name + ":")
 				for i := range row.Columns() {
-					out += " " + row.Text(i) + "|"
+					text.WriteString(" " + row.Text(i) + "|")
 				}
-				out += "\n"
+				text.WriteByte('\n')
 			}
 		}
+		out = text.String()
 		return nil
 	})
 	return out, err
