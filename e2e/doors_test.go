@@ -283,6 +283,7 @@ func TestASupersededWorkerIsRefusedAtEachDoor(t *testing.T) {
 		"cli request-review":          commandLine("request-review", c.task, "--summary", "late"),
 		"cli request-changes":         commandLine("request-changes", c.task, "late"),
 		"cli create":                  commandLine("create", "late"),
+		"cli attach":                  commandLine("attach", c.task, "-", "--name", "late"),
 		"cli link":                    commandLine("link", c.task, other.ID),
 	}
 	for verb, body := range map[string]map[string]any{
@@ -351,6 +352,37 @@ func TestAnInheritedRunMakesNobodyAWorker(t *testing.T) {
 	d.call(http.MethodGet, "/api/boards", nil, &list)
 	if len(list.Boards) == 0 || !strings.HasPrefix(list.Boards[0].Path, d.home) {
 		t.Errorf("a daemon inside a worker serves %+v, not its own home %s", list.Boards, d.home)
+	}
+}
+
+// What a worker writes by the command line bears its lane's name and none of its secrets, and stays with its own card.
+func TestAWorkersCommandLineWritesAsItsLane(t *testing.T) {
+	home := newHome(t, "")
+	if _, errs, code := cli(t, home, "kanban", "boards", "create", "default"); code != 0 {
+		t.Fatal(errs)
+	}
+	c, other := claimCard(t, home), claimCard(t, home)
+	secret := "ghp_" + strings.Repeat("Ab3", 14)
+	for _, args := range [][]string{{"comment", c.task, "use", secret}, {"create", "more", "--body", secret}, {"heartbeat", "--note", secret}} {
+		if out, err := c.verb(append([]string{"kanban"}, args...)...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", args, out)
+		}
+	}
+	for _, args := range [][]string{
+		{"attach", other.task, "-", "--name", "x"}, {"attach-rm", "1"}, {"gc"}, {"notify", "subscribe", c.task, "--session", "x"}, {"notify", "unsubscribe", "1"},
+	} {
+		out, err := c.verb(append([]string{"kanban"}, args...)...).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "worker") || !strings.Contains(string(out), "nothing was changed") {
+			t.Errorf("a worker may %v: %v %s", args, err, out)
+		}
+	}
+	shown, errs, code := cli(t, home, "kanban", "show", c.task, "--json")
+	listed, _, _ := cli(t, home, "kanban", "list", "--json")
+	if code != 0 || strings.Contains(shown+listed, secret) || !strings.Contains(shown, "[redacted]") || !strings.Contains(listed, "[redacted]") {
+		t.Errorf("%s%s%s", shown, listed, errs)
+	}
+	if !strings.Contains(shown, `"author": "coder"`) || !strings.Contains(listed, `"created_by": "coder"`) {
+		t.Errorf("the worker's lane does not stand as author: %s%s", shown, listed)
 	}
 }
 

@@ -16,6 +16,7 @@ type Card struct {
 	Text        string      // the task's text, as the dispatcher wrote it to the worker's file
 	Dir         string      // the workspace
 	Ended       func() bool // whether the board's tools have completed or blocked the card (tool.BoardTools gives it)
+	Active      func()      // told of each tool that is called, by which the worker keeps its claim; nil: nobody is
 }
 
 // Exit codes of a worker process, as the dispatcher reads them.
@@ -46,7 +47,7 @@ func (g *Gateway) Work(ctx context.Context, card Card, out io.Writer) int {
 		result, err := g.Say(ctx, Say{
 			Key: fmt.Sprintf("card:%s:%s:%d", card.Board, card.Task, card.Run), Source: SourceWorker, System: workerPrompt,
 			Title: card.Task, Dir: card.Dir, Text: text,
-		}, workerLog(out))
+		}, workerLog(out, card.Active))
 		if err != nil {
 			fmt.Fprintf(out, "\n%v\n", err)
 			return exitOf(err, "")
@@ -81,10 +82,13 @@ func exitOf(err error, class provider.Class) int {
 }
 
 // workerLog writes a turn's events as a person reads them in a log. The answer's text is written at the end.
-func workerLog(out io.Writer) func(Event) {
+func workerLog(out io.Writer, active func()) func(Event) {
 	return func(e Event) {
 		switch e.Kind {
 		case EventToolStarted:
+			if active != nil {
+				active()
+			}
 			fmt.Fprintf(out, "> %s %s\n", e.Tool, e.Text)
 		case EventToolFinished:
 			fmt.Fprintf(out, "%s\n", e.Text)

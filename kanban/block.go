@@ -29,7 +29,7 @@ func (b *Board) Block(ctx context.Context, task string, block Block) error {
 	if !slices.Contains(kinds, block.Kind) {
 		return invalidField("kind", "block kind "+quote(block.Kind), "is not known", "use dependency, needs_input, capability or transient, or leave it out")
 	}
-	block.Reason = clean(strings.TrimSpace(block.Reason))
+	block.Reason = b.said(clean(strings.TrimSpace(block.Reason)))
 	if block.Reason == "" {
 		return invalidField("reason", "the block of "+cardThing(task), "has no reason", "say what the card waits for")
 	}

@@ -53,6 +53,8 @@ type Board struct {
 	file     *sqlite.File
 	tells    bool   // the session that creates a card is subscribed to it
 	fence    *Fence // whose writes these are; nil = a person's or the dispatcher's
+	redacts  bool   // secrets are taken out of what is written
+	secrets  []string
 
 	attachments, workspaces string
 }

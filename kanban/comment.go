@@ -10,7 +10,7 @@ const insertComment = `INSERT INTO task_comments (task_id, author, body, created
 
 // Comment adds a remark to a card in any status. The author is the caller's identity, never something a worker chose.
 func (b *Board) Comment(ctx context.Context, task, author, body string) (Comment, error) {
-	author, body = clean(strings.TrimSpace(author)), clean(strings.TrimSpace(body))
+	author, body = clean(strings.TrimSpace(author)), b.said(clean(strings.TrimSpace(body)))
 	if author == "" {
 		author = "user"
 	}

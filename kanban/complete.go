@@ -38,8 +38,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 // caller, a superseded run (ErrStaleRun), an artifact that is no file of the card's workspace, an end with nothing to show,
 // and cards that the worker claims to have made and did not. The last two leave an event, and the card as it was.
 func (b *Board) Complete(ctx context.Context, task string, done Completion) error {
-	done.Result, done.Summary = clean(strings.TrimSpace(done.Result)), clean(strings.TrimSpace(done.Summary))
-	done.CreatedCards = unique(done.CreatedCards)
+	done.Result, done.Summary = b.said(clean(strings.TrimSpace(done.Result))), b.said(clean(strings.TrimSpace(done.Summary)))
+	done.CreatedCards, done.Metadata = unique(done.CreatedCards), b.saidObject(done.Metadata)
 	metadata, err := encodeMap(done.Metadata)
 	if err != nil {
 		return invalidField("metadata", "metadata of "+cardThing(task), err.Error(), "send a plain JSON object")

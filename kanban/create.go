@@ -57,6 +57,7 @@ ORDER BY t.created_at DESC, t.rowid DESC LIMIT 1`
 // written: the look and the insert are one transaction. A card created blocked gets its blocked event, so that nothing
 // unblocks it by itself.
 func (b *Board) Create(ctx context.Context, in NewTask) (Task, error) {
+	in.Title, in.Body = b.said(in.Title), b.said(in.Body)
 	in, err := in.checked()
 	if err != nil {
 		return Task{}, err

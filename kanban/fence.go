@@ -1,6 +1,7 @@
 package kanban
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -41,6 +42,11 @@ func (b *Board) CurrentRun(ctx context.Context, fence Fence) (Run, error) {
 	return run, err
 }
 
+// Worker is who acts for a run. Its name is the run's lane, as the board knows it: never what a caller says of itself.
+func (r Run) Worker() Actor {
+	return Actor{Name: cmp.Or(r.Profile, r.TaskID), Task: r.TaskID, Run: r.ID}
+}
+
 const selectFencedRun = `SELECT ` + runColumns + ` FROM task_runs r WHERE r.id = ? AND r.task_id = ?`
 
 // current gives the run while the card is running under it and nobody else has claimed it since.
@@ -55,7 +61,7 @@ func (f Fence) current(c *sqlite.Conn) (Run, error) {
 	}
 	switch {
 	case mutation.On("fence-is-not-asked"):
-		return Run{ID: f.Run, Profile: card.Assignee}, nil
+		return Run{ID: f.Run, TaskID: f.Task, Profile: card.Assignee}, nil
 	case f.Run == 0, card.Status != StatusRunning, card.CurrentRunID != f.Run, len(runs) == 0:
 		return Run{}, staleRun(f.Task, f.Run, card)
 	case f.Started != 0 && f.Started != runs[0].StartedAt:

@@ -233,3 +233,63 @@ func TestABoardHeldForASupersededRunWritesNothing(t *testing.T) {
 		}
 	}
 }
+
+func TestActivityExtendsAClaimOnceAMinuteWithoutAnEvent(t *testing.T) {
+	b, ctx := newBoard(t), t.Context()
+	card := b.make(t, NewTask{Assignee: "dev"}).ID
+	run := b.mustClaim(t, card)
+	const ttl = DefaultClaimTTL
+	look := func() Run {
+		t.Helper()
+		r, err := b.CurrentRun(ctx, Fence{Task: card, Run: run})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	age := func(seconds int64) {
+		t.Helper()
+		b.sql(t, `UPDATE tasks SET claim_expires = claim_expires - ?`, seconds)
+		b.sql(t, `UPDATE task_runs SET claim_expires = claim_expires - ?`, seconds)
+	}
+	active := func() {
+		t.Helper()
+		if err := b.Active(ctx, look(), ttl); err != nil {
+			t.Fatal(err)
+		}
+	}
+	events := len(b.kinds(t, card))
+	active()
+	fresh := look().ClaimExpires
+	age(59)
+	if active(); look().ClaimExpires > fresh-58 {
+		t.Error("a claim was extended twice within a minute")
+	}
+	age(2)
+	if active(); look().ClaimExpires < fresh {
+		t.Errorf("a minute later it was not extended: %d, was %d", look().ClaimExpires, fresh)
+	}
+	if look().LastHeartbeatAt != 0 {
+		t.Error("activity began heartbeats that nobody promised")
+	}
+	if err := b.Heartbeat(ctx, card, run, "", ttl); err != nil {
+		t.Fatal(err)
+	}
+	b.sql(t, `UPDATE task_runs SET last_heartbeat_at = 7`)
+	b.sql(t, `UPDATE tasks SET last_heartbeat_at = 7`)
+	age(61)
+	if active(); look().LastHeartbeatAt < fresh-3600 {
+		t.Error("a worker that sends heartbeats is taken for stuck although it is active")
+	}
+	if now := len(b.kinds(t, card)); now != events {
+		t.Errorf("%d events became %d", events, now)
+	}
+	old := look()
+	old.ClaimExpires = 0
+	if err := b.Block(ctx, card, Block{Run: &run, Reason: "over"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Active(ctx, old, ttl); !errors.Is(err, ErrStaleRun) {
+		t.Errorf("the run is over, and its activity: %v", err)
+	}
+}

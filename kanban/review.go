@@ -20,7 +20,7 @@ type Review struct {
 // RequestReview moves a running or ready card to review and gives it to the reviewer; the implementer is remembered. A
 // worker must say what there is to review. The attempt ended well: the breaker starts afresh.
 func (b *Board) RequestReview(ctx context.Context, task string, r Review) error {
-	r.Summary = clean(strings.TrimSpace(r.Summary))
+	r.Summary, r.Metadata = b.said(clean(strings.TrimSpace(r.Summary))), b.saidObject(r.Metadata)
 	reviewer, err := parseAssignee(r.Reviewer)
 	if err != nil {
 		return err
@@ -120,7 +120,7 @@ func (t *txn) implementer(card Task) (string, error) {
 // RequestChanges ends a review without approval: the card goes back to its implementer, to ready or, while a parent is
 // open, to todo. A worker must hold the review; a person may send back a card that waits for its reviewer too.
 func (b *Board) RequestChanges(ctx context.Context, task string, run *RunID, reason string) error {
-	reason = clean(strings.TrimSpace(reason))
+	reason = b.said(clean(strings.TrimSpace(reason)))
 	if reason == "" {
 		return invalidField("reason", "the changes of "+cardThing(task), "are not said", "say what is to be changed")
 	}

@@ -44,7 +44,7 @@ ORDER BY g.due_at, g.task_id`
 // rule that cannot be read or is never due, a time that has passed or lies more than ten years ahead, and a running card
 // whose worker lives and is not the caller.
 func (b *Board) Schedule(ctx context.Context, task string, s Schedule) (Timer, error) {
-	s.Reason, s.Rule, s.Zone = clean(strings.TrimSpace(s.Reason)), strings.TrimSpace(s.Rule), strings.TrimSpace(s.Zone)
+	s.Reason, s.Rule, s.Zone = b.said(clean(strings.TrimSpace(s.Reason))), strings.TrimSpace(s.Rule), strings.TrimSpace(s.Zone)
 	now := time.Now()
 	r, err := s.check(now)
 	if err != nil {

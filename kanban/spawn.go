@@ -2,6 +2,7 @@ package kanban
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"gatewayd/internal/sqlite"
@@ -70,8 +71,44 @@ func (b *Board) Heartbeat(ctx context.Context, task string, run RunID, note stri
 		if _, err := t.run("heartbeat", beatRun, t.now, secs, t.now+secs, int64(run)); err != nil || note == "" {
 			return err
 		}
-		return t.event(task, run, "heartbeat", payload{{"note", clean(note)}})
+		return t.event(task, run, "heartbeat", payload{{"note", b.said(clean(note))}})
 	})
+}
+
+// activeEvery is how often a worker's activity is written down: a claim lasts many times as long, and a worker that calls
+// tools all the time must not keep the file busy.
+const activeEvery = time.Minute
+
+// activePatience is short, because nobody waits for a stamp: the next call makes it.
+const activePatience = 500 * time.Millisecond
+
+const (
+	activeTask = `UPDATE tasks SET claim_expires = ?, last_heartbeat_at = CASE WHEN last_heartbeat_at IS NULL THEN NULL ELSE ? END` + whereCurrent
+	activeRun  = `UPDATE task_runs SET claim_expires = ?, last_heartbeat_at = CASE WHEN last_heartbeat_at IS NULL THEN NULL ELSE ? END
+WHERE id = ? AND ended_at IS NULL`
+)
+
+// Active says that a run's worker did something, which extends its claim to a ttl from now: at most once a minute, and
+// without an event. It is no heartbeat, since a worker is held to the heartbeats that it began: one that has sent none, and
+// then works for hours with tools of its own, is not taken for stuck. run is as the board gave it. Only ErrStaleRun is an error.
+func (b *Board) Active(ctx context.Context, run Run, ttl time.Duration) error {
+	if ttl < activeEvery || time.Until(time.Unix(run.ClaimExpires, 0)) > ttl-activeEvery {
+		return nil
+	}
+	quick := *b
+	quick.patience = activePatience
+	err := quick.write(ctx, "note activity", func(t *txn) error {
+		expires := t.now + int64(ttl/time.Second)
+		if err := t.fenced(run.TaskID, run.ID, activeTask, expires, t.now, run.TaskID, int64(run.ID)); err != nil {
+			return err
+		}
+		_, err := t.run("note activity", activeRun, expires, t.now, int64(run.ID))
+		return err
+	})
+	if errors.Is(err, ErrStaleRun) {
+		return err
+	}
+	return nil
 }
 
 const (

@@ -79,7 +79,7 @@ func work(ctx context.Context, c *cli, h house, b *kanban.Board) (code int, err 
 	desk := deskOf(h.Loaded, &shelf{Root: h.root, config: h.Config, log: log, current: b.Slug(), held: map[kanban.Slug]*kanban.Board{b.Slug(): b}}, h.workerFence(b.Slug()), h.speaker())
 	verbs, ended := tool.BoardTools(&desk)
 	options.Model, options.Log, options.Tools = model, log, options.Tools.With(verbs...)
-	card := gateway.Card{Board: string(b.Slug()), Task: h.Worker.Task, Run: h.Worker.Run, Text: text, Dir: h.Worker.Workspace, Ended: ended}
+	card := gateway.Card{Board: string(b.Slug()), Task: h.Worker.Task, Run: h.Worker.Run, Text: text, Dir: h.Worker.Workspace, Ended: ended, Active: keepsClaim(ctx, h, b)}
 	return gateway.New(options).Work(ctx, card, c.std.out), nil
 }
 
@@ -93,4 +93,14 @@ func taskText(ctx context.Context, h house, b *kanban.Board) (string, error) {
 		return string(raw), nil
 	}
 	return b.Context(ctx, h.Worker.Task)
+}
+
+// keepsClaim extends the worker's claim as it calls tools, those of the board and all others. One whose run is over learns it from the
+// next thing it writes.
+func keepsClaim(ctx context.Context, h house, b *kanban.Board) func() {
+	return func() {
+		if run, err := b.CurrentRun(ctx, *h.workerFence(b.Slug())); err == nil {
+			_ = b.Active(ctx, run, h.Kanban.ClaimTTL)
+		}
+	}
 }

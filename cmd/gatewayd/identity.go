@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"gatewayd/config"
 	"gatewayd/internal/mutation"
 	"gatewayd/internal/problem"
 	"gatewayd/kanban"
@@ -18,13 +19,37 @@ func (h house) workerFence(board kanban.Slug) *kanban.Fence {
 	return &kanban.Fence{Board: board, Task: h.Worker.Task, Run: kanban.RunID(h.Worker.Run), Lock: h.Worker.Lock}
 }
 
-// held gives a worker the board as it may use it: each write asks the fence first.
+// held gives a worker the board as it may use it: each write asks the fence first, and takes secrets out.
 func (h house) held(b *kanban.Board) *kanban.Board {
 	fence := h.workerFence(b.Slug())
-	if fence == nil || mutation.On("command-line-writes-without-fence") {
+	if fence == nil {
+		return b
+	}
+	b = b.Redacting(secretsOf(h.Loaded)...)
+	if mutation.On("command-line-writes-without-fence") {
 		return b
 	}
 	return b.As(*fence)
+}
+
+// secretsOf are the values that nobody may store in a board, whatever they look like.
+func secretsOf(loaded config.Loaded) []string {
+	secrets := []string{loaded.Model.APIKey.Reveal()}
+	if key, err := config.ReadAPIKey(loaded.Home); err == nil {
+		secrets = append(secrets, key.Reveal())
+	}
+	return secrets
+}
+
+// named is the house as it is for a worker, whose name is its run's lane and comes from the board. A worker whose run is over has
+// its card for a name: it may read, and the fence refuses what it writes.
+func (h house) named(ctx context.Context, b *kanban.Board) house {
+	if fence := h.workerFence(b.Slug()); fence != nil {
+		if run, err := b.CurrentRun(ctx, *fence); err == nil {
+			h.name = run.Worker().Name
+		}
+	}
+	return h
 }
 
 // prove refuses to go on as a worker whose run is not the current one.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -38,6 +39,7 @@ func (c *cli) kanbanVerb() *cobra.Command {
 type house struct {
 	config.Loaded
 	root *kanban.Root
+	name string // of the worker that speaks, once the board has said it
 }
 
 func (v *boardVerbs) openRoot() (house, error) {
@@ -65,7 +67,7 @@ func (v *boardVerbs) rootOf(loaded config.Loaded) (house, error) {
 		return house{}, err
 	}
 	root, err := kanban.OpenRoot(loaded.Kanban.Root)
-	return house{loaded, root}, err
+	return house{Loaded: loaded, root: root}, err
 }
 
 // onBoard opens the board that the flags, the worker's identity or the current pointer name, for one call.
@@ -87,7 +89,7 @@ func (v *boardVerbs) onBoard(ctx context.Context, do func(context.Context, house
 			err = cerr
 		}
 	}()
-	return h.disowned(do(ctx, h, h.held(b)))
+	return h.disowned(do(ctx, h.named(ctx, b), h.held(b)))
 }
 
 // board names the board. A worker is bound to its own: another one is refused, not ignored, and so is a board that is not in
@@ -143,10 +145,10 @@ func (h house) card(args []string) (string, error) {
 	return "", usagef("name a card: only a worker has one of its own")
 }
 
-// speaker is the name under which this process writes: a worker's card, else the person's login.
+// speaker is the name under which this process writes: a worker's lane, else the person's login.
 func (h house) speaker() string {
 	if h.Worker != nil {
-		return h.Worker.Task
+		return cmp.Or(h.name, h.Worker.Task)
 	}
 	if user := h.Environ.Get("USER"); user != "" {
 		return user

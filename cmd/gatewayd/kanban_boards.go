@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,13 +29,13 @@ func (v *boardVerbs) boardsVerb() *cobra.Command {
 	return cmd
 }
 
-// forPeople refuses a verb of whole boards to workers.
+// forPeople refuses a verb to workers: it is about more than their card.
 func (v *boardVerbs) forPeople(cmd *cobra.Command) *cobra.Command {
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		loaded, err := v.load()
 		if err == nil {
-			err = house{Loaded: loaded}.actor().May("boards "+cmd.Name(), "")
+			err = house{Loaded: loaded}.actor().May(strings.TrimPrefix(cmd.CommandPath(), "gatewayd kanban "), "")
 		}
 		if err != nil {
 			return err

@@ -59,13 +59,13 @@ func (v *boardVerbs) create(ctx context.Context, h house, b *kanban.Board, n new
 	})
 }
 
-// signed says who makes the card. A worker signs with its own card, so that its work can be told from what others made.
+// signed says who makes the card. A worker signs with its lane, and its card stands beside it.
 func (n *newCard) signed(h house) error {
 	me := h.actor()
 	if me.Worker() && n.createdBy != "" {
 		return &problem.Error{
 			Kind: problem.Denied, Thing: "--created-by " + n.createdBy, What: "is for people", Fate: "no card was made",
-			Remedy: "leave it out: what a worker makes is signed with its card",
+			Remedy: "leave it out: what a worker makes is signed with its lane",
 		}
 	}
 	n.CreatedBy, n.CreatorTask = me.Name, me.Task

@@ -15,19 +15,22 @@ import (
 )
 
 func (v *boardVerbs) fileVerbs() []*cobra.Command {
-	return []*cobra.Command{v.attachVerb(), v.attachmentsVerb(), v.attachRemoveVerb(), v.attachGetVerb(), v.gcVerb()}
+	return []*cobra.Command{v.attachVerb(), v.attachmentsVerb(), v.forPeople(v.attachRemoveVerb()), v.attachGetVerb(), v.forPeople(v.gcVerb())}
 }
 
 func (v *boardVerbs) attachVerb() *cobra.Command {
 	var name, kind string
 	cmd := v.readVerb(&cobra.Command{Use: "attach CARD FILE", Short: "Attach a file to a card (-: standard input)", Args: exactly(2), RunE: func(cmd *cobra.Command, args []string) error {
 		return v.onBoard(cmd.Context(), func(ctx context.Context, h house, b *kanban.Board) error {
+			if err := h.actor().May(cmd.Name(), args[0]); err != nil {
+				return err
+			}
 			file, close, err := v.toAttach(args[1])
 			if err != nil {
 				return err
 			}
 			defer close()
-			n := kanban.NewAttachment{Filename: name, ContentType: kind, By: h.speaker()}
+			n := kanban.NewAttachment{Filename: name, ContentType: kind, By: h.speaker(), Run: h.actor().Fence(args[0])}
 			if n.Filename == "" {
 				n.Filename = filepath.Base(args[1])
 			}

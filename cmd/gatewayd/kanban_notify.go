@@ -17,11 +17,12 @@ import (
 // noticeVerbs are the verbs of subscriptions. The names with a dash are those that Hermes has.
 func (v *boardVerbs) noticeVerbs() []*cobra.Command {
 	cmd := &cobra.Command{Use: "notify", Short: "Who is told of what happens to cards", Args: verbs, RunE: help}
-	cmd.AddCommand(v.subscribeVerb("subscribe [CARD]"), v.subscriptionsVerb("list [CARD]"), v.unsubscribeVerb("unsubscribe SUBSCRIPTION"),
-		v.retryVerb(), v.tryVerb())
+	cmd.AddCommand(v.forPeople(v.subscribeVerb("subscribe [CARD]")), v.subscriptionsVerb("list [CARD]"),
+		v.forPeople(v.unsubscribeVerb("unsubscribe SUBSCRIPTION")), v.forPeople(v.retryVerb()), v.forPeople(v.tryVerb()))
 	list := []*cobra.Command{cmd}
 	for _, twin := range []*cobra.Command{
-		v.subscribeVerb("notify-subscribe [CARD]"), v.subscriptionsVerb("notify-list [CARD]"), v.unsubscribeVerb("notify-unsubscribe SUBSCRIPTION"),
+		v.forPeople(v.subscribeVerb("notify-subscribe [CARD]")), v.subscriptionsVerb("notify-list [CARD]"),
+		v.forPeople(v.unsubscribeVerb("notify-unsubscribe SUBSCRIPTION")),
 	} {
 		twin.Hidden = true
 		list = append(list, twin)

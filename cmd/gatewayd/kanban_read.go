@@ -38,7 +38,7 @@ func (v *boardVerbs) listVerb() *cobra.Command {
 		}
 		return v.onBoard(cmd.Context(), func(ctx context.Context, h house, b *kanban.Board) error {
 			if mine {
-				f.Assignee = h.lane()
+				f.Assignee = h.speaker()
 			}
 			tasks, err := b.List(ctx, f)
 			if err != nil {
@@ -68,14 +68,6 @@ func (v *boardVerbs) listVerb() *cobra.Command {
 	cmd.Flags().StringVar(&f.Sort, "sort", "", "order: "+strings.Join(kanban.Sorts(), ", "))
 	cmd.Flags().IntVar(&f.Limit, "limit", 0, "how many at most")
 	return cmd
-}
-
-// lane is the name under which cards are given to whoever speaks here: a worker's lane, or the person's login.
-func (h house) lane() string {
-	if lane := h.Environ.Get("HERMES_PROFILE"); h.Worker != nil && lane != "" {
-		return lane
-	}
-	return h.speaker()
 }
 
 func join[T ~string](words []T) string {

@@ -71,7 +71,7 @@ func (v *boardVerbs) commentVerb() *cobra.Command {
 		if me.Worker() && author != "" {
 			return "", &problem.Error{
 				Kind: problem.Denied, Thing: "--author " + author, What: "is for people", Fate: "nothing was written",
-				Remedy: "leave it out: a worker's remarks are signed with its card",
+				Remedy: "leave it out: a worker's remarks are signed with its lane",
 			}
 		}
 		if author == "" {

@@ -54,10 +54,7 @@ func (v *boardVerbs) serveMCP(ctx context.Context) (err error) {
 
 // deskOf is where a speaker's calls are answered, in the daemon and in a process of its own.
 func deskOf(loaded config.Loaded, boards tools.Boards, run *kanban.Fence, name string) tools.Desk {
-	desk := tools.Desk{Boards: boards, Worker: run, Name: name, ClaimTTL: loaded.Kanban.ClaimTTL, Secrets: []string{loaded.Model.APIKey.Reveal()}}
-	if key, err := config.ReadAPIKey(loaded.Home); err == nil {
-		desk.Secrets = append(desk.Secrets, key.Reveal())
-	}
+	desk := tools.Desk{Boards: boards, Worker: run, Name: name, ClaimTTL: loaded.Kanban.ClaimTTL, Secrets: secretsOf(loaded)}
 	if lanes, err := worker.NewLanes(loaded.Kanban, loaded.Model.APIKeyEnv); err == nil {
 		desk.Lane = func(assignee string) string { return unknownLane(lanes, assignee) }
 	}

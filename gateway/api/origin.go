@@ -94,7 +94,7 @@ func (g *originGate) shared(w http.ResponseWriter, r *http.Request) bool {
 	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
 		return false
 	}
-	h.Set("Access-Control-Allow-Methods", "GET, POST, HEAD, OPTIONS")
+	h.Set("Access-Control-Allow-Methods", "GET, POST, PATCH, DELETE, HEAD, OPTIONS")
 	if wanted := r.Header.Get("Access-Control-Request-Headers"); wanted != "" {
 		h.Set("Access-Control-Allow-Headers", wanted)
 	}

@@ -32,6 +32,7 @@ var List = []Mutation{
 	{"attach-url-without-guard", "kanban/worker/tools", "TestAFileIsFetchedFromPublicAddressesOnly"},
 	{"command-line-writes-without-fence", "e2e", "TestASupersededWorkerIsRefusedAtEachDoor"},
 	{"inherited-run-is-believed", "e2e", "TestAnInheritedRunMakesNobodyAWorker"},
+	{"secrets-are-stored", "kanban", "TestNoVerbStoresASecret"},
 	{"fence-is-not-asked", "kanban", "TestABoardHeldForASupersededRunWritesNothing"},
 	{"migration-without-transaction", "sessiondb", "TestKilledBeforeEachStatement/open"},
 	{"compaction-supersedes-tool-rows", "sessiondb", "TestCompactionFoldsKeepsAndCarriesOn"},

@@ -110,7 +110,7 @@ func (c *call) sit(ctx context.Context) (release func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	c.board, c.actor = board, kanban.Actor{Name: c.Name}
+	c.board, c.actor = board.Redacting(c.Secrets...), kanban.Actor{Name: c.Name}
 	if c.Worker != nil {
 		if err := c.identify(ctx); err != nil {
 			release()
@@ -129,14 +129,11 @@ func (c *call) identify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.actor = kanban.Actor{Name: run.Profile, Task: c.Worker.Task, Run: c.Worker.Run}
-	if c.actor.Name == "" {
-		c.actor.Name = c.Worker.Task
-	}
+	c.actor = run.Worker()
 	if !mutation.On("tools-write-without-fence") {
 		c.board = c.board.As(*c.Worker)
 	}
-	return nil
+	return c.board.Active(ctx, run, c.ClaimTTL)
 }
 
 // meant names the board. A worker is bound to its own: another one is refused, not ignored.

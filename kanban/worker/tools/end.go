@@ -58,7 +58,7 @@ func enders() []Tool {
 
 func complete(ctx context.Context, c *call) (map[string]any, error) {
 	done := kanban.Completion{
-		Run: c.actor.Fence(c.task), Summary: c.said("summary"), Result: c.said("result"), Metadata: c.saidObject("metadata"), CreatedCards: c.list("created_cards"),
+		Run: c.actor.Fence(c.task), Summary: c.text("summary"), Result: c.text("result"), Metadata: c.object("metadata"), CreatedCards: c.list("created_cards"),
 		Artifacts: c.list("artifacts"),
 	}
 	if done.Summary == "" && done.Result == "" {
@@ -71,7 +71,7 @@ func complete(ctx context.Context, c *call) (map[string]any, error) {
 }
 
 func block(ctx context.Context, c *call) (map[string]any, error) {
-	err := c.board.Block(ctx, c.task, kanban.Block{Run: c.actor.Fence(c.task), Reason: c.said("reason"), Kind: c.text("kind")})
+	err := c.board.Block(ctx, c.task, kanban.Block{Run: c.actor.Fence(c.task), Reason: c.text("reason"), Kind: c.text("kind")})
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func schedule(ctx context.Context, c *call) (map[string]any, error) {
 		return nil, err
 	}
 	timer, err := c.board.Schedule(ctx, c.task, kanban.Schedule{
-		Run: c.actor.Fence(c.task), Reason: c.said("reason"), Due: due, Rule: c.text("rule"), Zone: c.text("zone"),
+		Run: c.actor.Fence(c.task), Reason: c.text("reason"), Due: due, Rule: c.text("rule"), Zone: c.text("zone"),
 	})
 	if err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func parseDue(text string) (time.Time, error) {
 
 func requestReview(ctx context.Context, c *call) (map[string]any, error) {
 	err := c.board.RequestReview(ctx, c.task, kanban.Review{
-		Run: c.actor.Fence(c.task), Summary: c.said("summary"), Reviewer: c.text("reviewer"), Metadata: c.saidObject("metadata"), Artifacts: c.list("artifacts"),
+		Run: c.actor.Fence(c.task), Summary: c.text("summary"), Reviewer: c.text("reviewer"), Metadata: c.object("metadata"), Artifacts: c.list("artifacts"),
 	})
 	if err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func requestReview(ctx context.Context, c *call) (map[string]any, error) {
 }
 
 func requestChanges(ctx context.Context, c *call) (map[string]any, error) {
-	if err := c.board.RequestChanges(ctx, c.task, c.actor.Fence(c.task), c.said("reason")); err != nil {
+	if err := c.board.RequestChanges(ctx, c.task, c.actor.Fence(c.task), c.text("reason")); err != nil {
 		return nil, err
 	}
 	card, err := c.board.Task(ctx, c.task)

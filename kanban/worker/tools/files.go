@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"io"
@@ -33,12 +34,15 @@ func files() []Tool {
 }
 
 func attach(ctx context.Context, c *call) (map[string]any, error) {
+	if _, given := c.values["content_base64"]; !given { // an empty file is a file; one that was forgotten is not
+		return nil, refuse("parameter content_base64 of kanban_attach", "is missing", "send the file's bytes in base64; an empty string is an empty file")
+	}
 	content := strings.Join(strings.Fields(c.text("content_base64")), "") // models break long lines
 	decoded, err := base64.StdEncoding.DecodeString(content)
 	if err != nil {
 		return nil, refuse("parameter content_base64 of kanban_attach", "is no base64", "encode the file's bytes with the standard alphabet, and send it again")
 	}
-	return c.store(ctx, c.text("filename"), c.text("content_type"), strings.NewReader(string(decoded)))
+	return c.store(ctx, c.text("filename"), c.text("content_type"), bytes.NewReader(decoded))
 }
 
 func attachURL(ctx context.Context, c *call) (map[string]any, error) {

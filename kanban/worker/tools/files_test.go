@@ -38,6 +38,7 @@ func TestFilesAreAttachedToAWorkersOwnCard(t *testing.T) {
 	other := h.make(t, kanban.NewTask{})
 	refused(t, d, "kanban_attach", fmt.Sprintf(`{"task_id":%q,"filename":"f","content_base64":"aGk="}`, other), "is not this worker's")
 	refused(t, d, "kanban_attach", `{"filename":"f","content_base64":"not base64!"}`, "is no base64")
+	refused(t, d, "kanban_attach", `{"filename":"f"}`, "content_base64 of kanban_attach is missing")
 	d.Fetch = nil
 	refused(t, d, "kanban_attach_url", fmt.Sprintf(`{"url":%q}`, server.URL), "not a public one")
 	if got := h.show(t, card); len(got.Attachments) != 3 {

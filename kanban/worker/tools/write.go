@@ -65,14 +65,14 @@ func heartbeat(ctx context.Context, c *call) (map[string]any, error) {
 	if run == nil {
 		return nil, refuse("kanban_heartbeat", "is for the worker of a card", "nothing needs to be done: only a worker has a claim to keep")
 	}
-	if err := c.board.Heartbeat(ctx, c.task, *run, c.said("note"), c.ClaimTTL); err != nil {
+	if err := c.board.Heartbeat(ctx, c.task, *run, c.text("note"), c.ClaimTTL); err != nil {
 		return nil, err
 	}
 	return c.now("running"), nil
 }
 
 func comment(ctx context.Context, c *call) (map[string]any, error) {
-	made, err := c.board.Comment(ctx, c.task, c.actor.Name, c.said("body"))
+	made, err := c.board.Comment(ctx, c.task, c.actor.Name, c.text("body"))
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func comment(ctx context.Context, c *call) (map[string]any, error) {
 
 func create(ctx context.Context, c *call) (map[string]any, error) {
 	card := kanban.NewTask{
-		Title: c.said("title"), Body: c.said("body"), Assignee: c.text("assignee"), Parents: c.list("parents"), Tenant: c.text("tenant"),
+		Title: c.text("title"), Body: c.text("body"), Assignee: c.text("assignee"), Parents: c.list("parents"), Tenant: c.text("tenant"),
 		Priority: c.number("priority"), WorkspaceKind: c.text("workspace_kind"), WorkspacePath: c.text("workspace_path"),
 		ProjectID: c.text("project"), Triage: c.flag("triage"), IdempotencyKey: c.text("idempotency_key"),
 		MaxRuntimeSeconds: c.number("max_runtime_seconds"), InitialStatus: kanban.Status(c.text("initial_status")), Skills: c.list("skills"),

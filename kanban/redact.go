@@ -1,8 +1,10 @@
-package tools
+package kanban
 
 import (
 	"regexp"
 	"strings"
+
+	"gatewayd/internal/mutation"
 )
 
 const redacted = "[redacted]"
@@ -56,27 +58,50 @@ func Redact(text string, known ...string) string {
 	return text
 }
 
-// said is what a model wrote into a parameter, without secrets.
-func (c *call) said(name string) string { return Redact(c.text(name), c.Secrets...) }
-
-// saidObject does the same to every text inside an object.
-func (c *call) saidObject(name string) map[string]any {
-	o, _ := c.clean(c.object(name)).(map[string]any)
-	return o
+// Redacting gives the same open board to a model or a worker: what looks like a secret in what it writes, and each of the
+// known values, is never stored. Whatever the door, it is done here, where the words become rows.
+func (b *Board) Redacting(known ...string) *Board {
+	redacting := *b
+	redacting.redacts, redacting.secrets = true, known
+	return &redacting
 }
 
-func (c *call) clean(v any) any {
+// said is a text as it may be stored.
+func (b *Board) said(text string) string {
+	if !b.redacts || mutation.On("secrets-are-stored") {
+		return text
+	}
+	return Redact(text, b.secrets...)
+}
+
+// saidObject does the same to every text inside an object, and leaves the object that it is given alone.
+func (b *Board) saidObject(o map[string]any) map[string]any {
+	if !b.redacts {
+		return o
+	}
+	clean, _ := b.saidValue(o).(map[string]any)
+	return clean
+}
+
+func (b *Board) saidValue(v any) any {
 	switch v := v.(type) {
 	case string:
-		return Redact(v, c.Secrets...)
+		return b.said(v)
 	case []any:
+		list := make([]any, len(v))
 		for i := range v {
-			v[i] = c.clean(v[i])
+			list[i] = b.saidValue(v[i])
 		}
+		return list
 	case map[string]any:
-		for key := range v {
-			v[key] = c.clean(v[key])
+		if v == nil {
+			return v
 		}
+		object := make(map[string]any, len(v))
+		for key := range v {
+			object[key] = b.saidValue(v[key])
+		}
+		return object
 	}
 	return v
 }
