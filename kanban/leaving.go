@@ -21,7 +21,15 @@ const whereLeft = ` t.status IN ('done', 'archived') AND NOT EXISTS (SELECT 1 FR
 const (
 	selectLeft      = `SELECT t.id, t.workspace_kind, t.workspace_path, t.branch_name FROM tasks t WHERE t.id = ? AND` + whereLeft
 	selectLeftTrees = `SELECT t.id, t.workspace_kind, t.workspace_path, t.branch_name FROM tasks t
-WHERE t.workspace_kind = 'worktree' AND t.workspace_path IS NOT NULL AND` + whereLeft
+WHERE t.workspace_kind = 'worktree' AND t.workspace_path IS NOT NULL AND` + whereLeft + `
+UNION ALL SELECT e.task_id, 'worktree', json_extract(e.payload, '$.worktree'), json_extract(e.payload, '$.branch') FROM task_events e
+WHERE ` + ofDeleted + ` AND json_valid(e.payload) AND json_extract(e.payload, '$.worktree') IS NOT NULL
+    AND NOT EXISTS (SELECT 1 FROM tasks t WHERE t.id = e.task_id)`
+	ofDeleted = `kind = 'deleted'`
+
+	// A card that is gone needs nothing. Two cards may name one place: it stays while the other one is not over.
+	selectTreeNeeded = `SELECT EXISTS (SELECT 1 FROM tasks t WHERE t.id = ?1 AND NOT (` + whereLeft + `))
+    OR EXISTS (SELECT 1 FROM tasks o WHERE o.workspace_path = ?2 AND o.id <> ?1 AND o.status NOT IN ('done', 'archived'))`
 )
 
 func scanLeaving(row *sqlite.Row) Leaving {
@@ -48,7 +56,7 @@ func (b *Board) LeavingScratch(ctx context.Context, tasks ...string) ([]Leaving,
 	return list, err
 }
 
-// LeavingWorktrees gives every worktree that no card needs any more. Most are long gone from the disk.
+// LeavingWorktrees gives every worktree of a card that is over or was deleted. Most are long gone from the disk.
 func (b *Board) LeavingWorktrees(ctx context.Context) ([]Leaving, error) {
 	var list []Leaving
 	err := b.peek(ctx, func(c *sqlite.Conn) (err error) {
@@ -58,14 +66,15 @@ func (b *Board) LeavingWorktrees(ctx context.Context) ([]Leaving, error) {
 	return list, err
 }
 
-// LeftTask reports whether a card's workspace may go, at this moment.
-func (b *Board) LeftTask(ctx context.Context, task string) (left bool, err error) {
+// WorktreeLeft reports whether nobody needs a card's worktree at this moment: neither it nor its children, nor another card
+// that is to be worked on in the same place.
+func (b *Board) WorktreeLeft(ctx context.Context, l Leaving) (left bool, err error) {
+	needed := true
 	err = b.peek(ctx, func(c *sqlite.Conn) error {
-		found, err := collect(c, scanLeaving, selectLeft, task)
-		left = len(found) == 1
+		_, err := c.Row(selectTreeNeeded, []any{l.Task, l.Path}, &needed)
 		return err
 	})
-	return left, err
+	return err == nil && !needed, err
 }
 
 // Declared gives the files of a card's workspace, relative to it, that were copied to its attachments.

@@ -54,3 +54,30 @@ func TestAWorkspaceMayGoWhenItsCardAndAllChildrenAreOver(t *testing.T) {
 		t.Error("a directory that is not ours may go")
 	}
 }
+
+func TestAWorktreeMayGoWhenNoCardNeedsItsPlace(t *testing.T) {
+	b := newBoard(t)
+	in := NewTask{WorkspaceKind: WorkspaceWorktree, WorkspacePath: "/r/tree", BranchName: "wt/x"}
+	first, second := b.make(t, in), b.make(t, in)
+	place := Leaving{Task: first.ID, Kind: WorkspaceWorktree, Path: "/r/tree", Branch: "wt/x"}
+	expect := func(when string, want bool) {
+		t.Helper()
+		if left, err := b.WorktreeLeft(t.Context(), place); err != nil || left != want {
+			t.Errorf("%s: may go is %v, %v", when, left, err)
+		}
+	}
+	b.sql(t, `UPDATE tasks SET status = 'done' WHERE id = ?`, first.ID)
+	expect("another card works there", false)
+	b.sql(t, `UPDATE tasks SET status = 'done' WHERE id = ?`, second.ID)
+	expect("both are over", true)
+	if _, err := b.Delete(t.Context(), first.ID); err != nil {
+		t.Fatal(err)
+	}
+	expect("it was deleted", true)
+	list, err := b.LeavingWorktrees(t.Context())
+	if err != nil || !slices.Contains(list, place) {
+		t.Errorf("the deleted card's is forgotten: %v, %v", list, err)
+	}
+	b.sql(t, `UPDATE tasks SET status = 'ready' WHERE id = ?`, second.ID)
+	expect("the other card was reopened", false)
+}

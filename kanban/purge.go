@@ -98,7 +98,11 @@ func (t *txn) remove(card Task) (gone []string, err error) {
 			return nil, err
 		}
 	}
-	if err := t.event(card.ID, 0, "deleted", payload{{"title", cut(card.Title, 200)}, {"status", card.Status}}); err != nil {
+	p := payload{{"title", cut(card.Title, 200)}, {"status", card.Status}}
+	if card.WorkspaceKind == WorkspaceWorktree {
+		p = p.say("worktree", card.WorkspacePath).say("branch", card.BranchName) // it goes later, and by this alone it is found
+	}
+	if err := t.event(card.ID, 0, "deleted", p); err != nil {
 		return nil, err
 	}
 	for _, child := range children {

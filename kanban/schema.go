@@ -227,6 +227,7 @@ func schemaIndexes() []index {
 		{"idx_notify_task", "kanban_notify_subs", "(task_id)"},
 		{"gw_runs_unsettled", "gw_runs", "(run_id) WHERE settled_at IS NULL"},
 		{"gw_schedules_due", "gw_schedules", "(due_at)"},
+		{"gw_events_deleted", "task_events", "(task_id) WHERE " + ofDeleted},
 		{"gw_events_doubts", "task_events", "(task_id) WHERE " + doubtful},
 		{"gw_subscriptions_task", "gw_subscriptions", "(task_id)"},
 		{"gw_outbox_open", "gw_outbox", "(subscription_id, event_id) WHERE delivered_at IS NULL AND parked_at IS NULL"},

@@ -15,6 +15,10 @@ import (
 // sweepEvery is how often finished cards' workspaces are looked for when nothing told that one may go.
 const sweepEvery = 10 * time.Minute
 
+// sweepAgain is the same while some stayed. Every commit brings a tick, and a look costs a read of the directory and of
+// all finished cards.
+const sweepAgain = 2 * time.Second
+
 // sweeper is what a board remembers of the workspaces of cards that are over.
 type sweeper struct {
 	at      time.Time       // of the last look
@@ -22,6 +26,13 @@ type sweeper struct {
 	running map[string]bool // cards at the last tick
 	busy    bool            // trees are being removed beside the ticks
 	stays   map[string]stay // by card
+}
+
+func (s *sweeper) every() time.Duration {
+	if s.waiting {
+		return sweepAgain
+	}
+	return sweepEvery
 }
 
 // stay is a workspace that could not go. It is said when it begins and when its reason changes.
@@ -51,7 +62,7 @@ func (d *Dispatcher) sweep(ctx context.Context, b *board, running []kanban.Runni
 		ended = ended || !now[task]
 	}
 	b.sweeper.running = now
-	if b.sweeper.busy || !ended && !b.sweeper.waiting && p.now.Sub(b.sweeper.at) < sweepEvery {
+	if every := b.sweeper.every(); b.sweeper.busy || !ended && p.now.Sub(b.sweeper.at) < every {
 		return
 	}
 	b.sweeper.at = p.now
@@ -213,7 +224,7 @@ func (d *Dispatcher) removeTrees(ctx context.Context, b *board, handle *kanban.B
 			break
 		}
 		b.trees.Lock()
-		left, err := handle.LeftTask(ctx, l.Task)
+		left, err := handle.WorktreeLeft(ctx, l)
 		if err == nil && left {
 			err = d.o.Workspaces.RemoveWorktree(ctx, worker.Tree{Task: l.Task, Path: l.Path, Branch: l.Branch})
 		}
