@@ -8,6 +8,8 @@
 //   - A damaged, foreign or missing file is never recreated, truncated or repaired in passing. It is refused with
 //     an error that names it.
 //   - The fence of a running card is the id of its run: a worker of an older run is refused everything (ErrStaleRun).
+//   - A card that a person takes from its worker goes when the worker has: what is written is a request to stop it (gw_stops),
+//     which the dispatcher fulfils. No card may be claimed beside a living worker of an earlier run.
 //   - A nil error means durable. An error for which Committed reports true means stored, but the file is suspect:
 //     the verb must not be repeated.
 //

@@ -40,6 +40,8 @@ var otherKinds = []string{
 	"descendant_invalidated", "reclaimed", "reclaim_deferred", "reconciled", "stale", "spawn_failed", "rate_limited", "protocol_violation",
 	"respawn_guarded", "skipped_nonspawnable", "terminal_worker_reaped", "completion_blocked_hallucination",
 	"completion_blocked_empty_result", "suspected_hallucinated_references", "workspace_discarded_content", "tip_scratch_workspace",
+	"recurred", "recurrence_passed_over", "recurrence_set_back", "recurrence_ended", "stop_requested", "worker_registered", EventFailureSpared,
+	"pr_acceptance", "existing_pr_authorized", "existing_pr_authorization_consumed",
 }
 
 // NewSubscription asks that a target be told of events from now on.

@@ -119,16 +119,9 @@ func (b *board) manual(row kanban.Running, v Verdict) map[string]any {
 func (d *Dispatcher) endForeign(b *board, f reaper.Foreign, cause Cause, now time.Time) *ending {
 	e := &ending{cause: cause, asked: now, done: make(chan struct{})}
 	d.watchers.Go(func() {
-		ctx, cancel := context.WithCancel(context.Background())
+		life, cancel := d.untilClosing(context.Background())
 		defer cancel()
-		go func() {
-			select {
-			case <-d.closing:
-				cancel()
-			case <-ctx.Done():
-			}
-		}()
-		e.how = d.o.EndForeign(ctx, f, foreignGrace)
+		e.how = d.o.EndForeign(life, f, foreignGrace)
 		close(e.done)
 		d.Wake(b.slug)
 	})
