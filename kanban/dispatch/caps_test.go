@@ -104,6 +104,7 @@ func TestAPausedBoardStartsNothingUntilItIsResumed(t *testing.T) {
 }
 
 func TestAScheduledCardWakesAtItsTimeAndNotWithTheNextTick(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.config.Interval = time.Hour
 	b := h.board(kanban.DefaultSlug)

@@ -194,6 +194,7 @@ func TestAStopRequestEndsTheWholeTreeBeforeTheCardIsFree(t *testing.T) {
 
 // Two homes on one root that share no records: the second daemon knows the first one's worker by the board alone.
 func TestACardDoesNotStartBesideAWorkerOfAnotherHome(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	pids := filepath.Join(h.dir, "pids")
 	h.config.Lanes["hard"] = config.Lane{Preset: "claude", Argv: []string{"sh", "-c", trees["left session"]}, Env: map[string]string{"PIDS": pids}, KillGrace: 100 * time.Millisecond}

@@ -189,7 +189,7 @@ func TestRunIsWokenByAForeignCommitAndByAWorkersEnd(t *testing.T) {
 // wait polls a condition that other goroutines and processes bring about.
 func wait(t testing.TB, what string, done func() bool) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(patience)
 	for !done() {
 		select {
 		case <-deadline:

@@ -16,6 +16,7 @@ import (
 // A worker that was stopped (by a debugger, by a person's Ctrl-Z) is alive: its claim is extended, not taken away. Its time
 // runs all the same, and when it is over its whole tree is gone before the card starts again.
 func TestAStoppedWorkerKeepsItsCardUntilItsTimeIsUp(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.config.CrashGrace = 0
 	pids := filepath.Join(h.dir, "pids")
