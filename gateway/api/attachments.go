@@ -20,7 +20,7 @@ import (
 func (s *server) fileRoutes(r chi.Router) {
 	r.Get("/api/boards/{board}/tasks/{task}/attachments", s.handle(s.listAttachments))
 	r.Post("/api/boards/{board}/tasks/{task}/attachments", s.handle(s.attach))
-	r.Get("/api/boards/{board}/attachments/{attachment}", s.download)
+	r.With(s.patientAnswer).Get("/api/boards/{board}/attachments/{attachment}", s.download)
 	r.Head("/api/boards/{board}/attachments/{attachment}", s.download)
 	r.Delete("/api/boards/{board}/attachments/{attachment}", s.handle(s.removeAttachment))
 }

@@ -15,7 +15,7 @@ func (s *server) boardRoutes(r chi.Router) {
 	r.Post("/api/boards/import", s.handle(s.importBoard))
 	r.Delete("/api/boards/{board}", s.handle(s.removeBoard))
 	r.Post("/api/boards/{board}/switch", s.handle(s.switchBoard))
-	r.Get("/api/boards/{board}/export", s.exportBoard)
+	r.With(s.patientAnswer).Get("/api/boards/{board}/export", s.exportBoard)
 	r.Post("/api/boards/{board}/gc", s.handle(s.collect))
 }
 

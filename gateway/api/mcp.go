@@ -26,7 +26,7 @@ func (s *server) mcpRoutes(r chi.Router) {
 		r.With(s.authenticate).Handle("/mcp", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.fail(w, r, errOff("MCP")) }))
 		return
 	}
-	r.With(s.authenticateRun).Handle("/mcp", s.MCP)
+	r.With(s.authenticateRun, s.patientAnswer).Handle("/mcp", s.MCP)
 }
 
 // authenticateRun lets a request with the API key through, and one with the token of a run. A token is good for this

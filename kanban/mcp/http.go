@@ -3,20 +3,15 @@ package mcp
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-const (
-	// DefaultMaxCalls is far more than the workers of one machine ask at once.
-	DefaultMaxCalls = 32
-	// patience is how long one write to a client that does not read may take.
-	patience = 60 * time.Second
-)
+// DefaultMaxCalls is far more than the workers of one machine ask at once.
+const DefaultMaxCalls = 32
 
-// Handler answers /mcp. Who asks has been proved before: the handler around it checks Host, Origin and the token. A request
-// beyond MaxCalls is answered 503 at once.
+// Handler answers /mcp. Who asks has been proved before: the handler around it checks Host, Origin and the token, and
+// bounds each write to a client that does not read. A request beyond MaxCalls is answered 503 at once.
 func Handler(opts Options) http.Handler {
 	if opts.MaxCalls <= 0 {
 		opts.MaxCalls = DefaultMaxCalls
@@ -46,21 +41,9 @@ func Handler(opts Options) http.Handler {
 		}
 		server := newServer(desk, opts.Version)
 		r = r.WithContext(context.WithValue(r.Context(), serverKey{}, server))
-		streams.ServeHTTP(&patient{ResponseWriter: w}, r)
+		streams.ServeHTTP(w, r)
 	})
 }
 
 // serverKey is where the one server of a request stands: the library asks for it more than once.
 type serverKey struct{}
-
-// patient gives each write its own time. The HTTP server has no bound for a whole answer, because a stream may be long.
-type patient struct{ http.ResponseWriter }
-
-func (p *patient) Unwrap() http.ResponseWriter { return p.ResponseWriter }
-
-func (p *patient) Write(b []byte) (int, error) {
-	_ = http.NewResponseController(p.ResponseWriter).SetWriteDeadline(time.Now().Add(patience)) // only a test's recorder has none
-	return p.ResponseWriter.Write(b)
-}
-
-func (p *patient) Flush() { _ = http.NewResponseController(p.ResponseWriter).Flush() }
