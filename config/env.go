@@ -94,7 +94,7 @@ func (l *loader) strangers() {
 }
 
 func knownVariables() map[string]bool {
-	known := map[string]bool{homeEnv: true, rootEnv: true, modelKeyEnv: true}
+	known := map[string]bool{homeEnv: true, rootEnv: true, modelKeyEnv: true, sessionEnv: true}
 	for _, v := range variables {
 		known[v.name] = true
 	}

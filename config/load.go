@@ -51,6 +51,8 @@ type Loaded struct {
 	Environ Environ
 	// Worker is set inside a worker that a dispatcher started.
 	Worker *Worker
+	// Session is the conversation whose terminal this process runs in; empty outside of one, and inside a worker.
+	Session string
 }
 
 // Load reads the settings and refuses what is wrong. The error holds every *problem.Error found, each of kind
@@ -64,6 +66,9 @@ func Load(req Request) (Loaded, error) {
 	l.file()
 	l.environment()
 	l.worker()
+	if !l.insideWorker() {
+		l.Session = l.Environ.Get(sessionEnv)
+	}
 	l.flags(req.Flags)
 	l.settle()
 	l.validate()

@@ -21,11 +21,14 @@ type Worker struct {
 const (
 	taskEnv   = "GATEWAYD_KANBAN_TASK"
 	keeperEnv = "GATEWAYD_KEEPER"
+	// sessionEnv is what the terminal tool tells its commands: in which conversation they run.
+	sessionEnv = "GATEWAYD_SESSION_ID"
 )
 
-// WithoutWorker is the environment without what a dispatcher told a worker. A daemon that a worker starts is a daemon of its own: it
-// must neither speak for that worker nor serve its boards.
+// WithoutWorker is the environment without what a dispatcher told a worker, or a conversation its command. A daemon that
+// either starts is a daemon of its own: it must neither speak for that worker nor serve its boards, and is part of no conversation.
 func (e Environ) WithoutWorker() Environ {
+	e = slices.DeleteFunc(slices.Clone(e), func(word string) bool { return strings.HasPrefix(word, sessionEnv+"=") })
 	l := &loader{Loaded: Loaded{Environ: e}}
 	if !l.insideWorker() {
 		return e
@@ -34,7 +37,7 @@ func (e Environ) WithoutWorker() Environ {
 	for _, v := range variables {
 		known[v.name], known[hermesName(v.name)] = true, v.hermes
 	}
-	return slices.DeleteFunc(slices.Clone(e), func(word string) bool {
+	return slices.DeleteFunc(e, func(word string) bool {
 		name, _, _ := strings.Cut(word, "=")
 		told := strings.HasPrefix(name, "GATEWAYD_KANBAN_") || strings.HasPrefix(name, "HERMES_KANBAN_")
 		return told && !known[name] || slices.Contains([]string{keeperEnv, "GATEWAYD_TASK_FILE", "GATEWAYD_EXE"}, name)

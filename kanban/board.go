@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"gatewayd/internal/mutation"
 	"gatewayd/internal/problem"
 	"gatewayd/internal/sqlite"
 )
@@ -31,6 +32,13 @@ type Options struct {
 	// Heal writes back, before the file is opened, what it lost with its -wal, where nobody has written it since. For the
 	// process that serves the board.
 	Heal bool
+
+	// Whole is the directory where Heal notes which boards it found whole, so that the same content is not checked at each
+	// start; "" = nothing is noted, each open checks.
+	Whole string
+
+	// TerminalTimeout is told to workers; 0 = nothing is said of it.
+	TerminalTimeout time.Duration
 }
 
 const (
@@ -57,6 +65,7 @@ type Board struct {
 	secrets  []string
 
 	attachments, workspaces string
+	terminal                time.Duration // what a command of a worker's terminal has
 }
 
 // Open opens a board and brings its format up to date. A file that is missing, empty, foreign, cut short or damaged is
@@ -72,8 +81,9 @@ func Open(ctx context.Context, opts Options) (*Board, error) {
 	if opts.Slug == "" {
 		opts.Slug = DefaultSlug
 	}
-	b := &Board{slug: opts.Slug, path: opts.Path, patience: opts.Patience, tells: opts.AutoSubscribe, log: opts.Log.With("board", string(opts.Slug))}
+	b := &Board{slug: opts.Slug, path: opts.Path, patience: opts.Patience, tells: opts.AutoSubscribe, terminal: opts.TerminalTimeout, log: opts.Log.With("board", string(opts.Slug))}
 	b.attachments, b.workspaces = cmp.Or(opts.Attachments, beside(opts, "attachments")), cmp.Or(opts.Workspaces, beside(opts, "workspaces"))
+	opts.Create = opts.Create || mutation.On("a-read-creates-a-board")
 	if err := tornAtRest(opts.Path); err != nil {
 		return nil, corruptBoard(opts.Slug, opts.Path, err)
 	}
@@ -83,6 +93,7 @@ func Open(ctx context.Context, opts Options) (*Board, error) {
 		_ = os.MkdirAll(filepath.Dir(opts.Path), 0o700) // the open says it better if this fails
 		init.acquire(ctx)
 	}
+	note := noteOf(opts)
 	err := b.reinstate(ctx, opts)
 	if err != nil {
 		return nil, err
@@ -91,7 +102,7 @@ func Open(ctx context.Context, opts Options) (*Board, error) {
 	if err != nil {
 		return nil, b.explain(err)
 	}
-	if err := b.mend(ctx, opts, &init); err != nil {
+	if err := b.mend(ctx, opts, &init, note); err != nil {
 		return nil, err
 	}
 	return b, nil

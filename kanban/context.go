@@ -18,6 +18,7 @@ const (
 	maxContextAttempts = 10
 	maxContextComments = 30
 	maxContextRecent   = 5
+	maxContextLine     = 200 // characters
 )
 
 const selectRecentWork = `SELECT ` + runColumns + ` FROM task_runs r WHERE r.profile = ? AND r.task_id <> ? AND r.outcome = 'completed'
@@ -26,7 +27,8 @@ ORDER BY r.ended_at DESC, r.id DESC LIMIT ?`
 // briefing is the text being written. All its ages come from one clock reading.
 type briefing struct {
 	strings.Builder
-	now time.Time
+	now      time.Time
+	terminal time.Duration
 }
 
 // Context is what a worker of the card is given to read: the card, its files, what earlier attempts and parent cards came
@@ -38,7 +40,7 @@ func (b *Board) Context(ctx context.Context, id string) (string, error) {
 		if err != nil {
 			return err
 		}
-		out := &briefing{now: time.Now()}
+		out := &briefing{now: time.Now(), terminal: b.terminal}
 		out.head(d.Task)
 		out.attachments(d.Attachments)
 		out.attempts(d.Runs)
@@ -75,6 +77,9 @@ func (o *briefing) head(t Task) {
 	o.field("Workspace", workspace)
 	if t.MaxRuntimeSeconds > 0 {
 		o.line("Max runtime: %d s for this attempt", t.MaxRuntimeSeconds)
+	}
+	if o.terminal > 0 {
+		o.line("Terminal timeout: %d s for each command of the terminal tool", o.terminal/time.Second)
 	}
 	o.field("Branch", t.BranchName)
 	if t.Body != "" {
@@ -166,7 +171,7 @@ func (o *briefing) recent(c *sqlite.Conn, t Task) error {
 	}
 	o.line("\n## Recent work by @%s\n", t.Assignee)
 	for _, r := range runs {
-		o.line("- %s, %s: %s", r.TaskID, o.when(r.EndedAt), firstLine(r.Summary, 200))
+		o.line("- %s, %s: %s", r.TaskID, o.when(r.EndedAt), elidedLine(r.Summary, maxContextLine))
 	}
 	return nil
 }
@@ -223,6 +228,15 @@ func elide(s string, limit int) string {
 	}
 	kept := strings.ToValidUTF8(s[:limit], "")
 	return fmt.Sprintf("%s\n… (%d of %d bytes left out)", kept, len(s)-len(kept), len(s))
+}
+
+// elidedLine is the first line of a text, at most n characters with the sign that there is more.
+func elidedLine(s string, n int) string {
+	line := firstLine(s, n)
+	if strings.TrimSpace(s) == line {
+		return line
+	}
+	return cut(line, n-1) + "…"
 }
 
 // sortedJSON is metadata with its keys in order, however it was written.

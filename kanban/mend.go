@@ -15,14 +15,17 @@ const checkedBytes = 4 << 20
 
 // mend looks a board over that was just opened by the process that serves it. Indexes that do not agree with their tables
 // hide cards from every list and lose no row: they are made anew, on a copy that is kept before, and only when nobody else
-// has the file open. Any other damage is refused.
-func (b *Board) mend(ctx context.Context, opts Options, init *initLock) error {
-	if !opts.Heal || sizeOf(opts.Path) > checkedBytes {
+// has the file open. Any other damage is refused. A content that was found whole before is not read again.
+func (b *Board) mend(ctx context.Context, opts Options, init *initLock, note wholeNote) error {
+	if !opts.Heal || note.holds() || sizeOf(opts.Path) > checkedBytes {
 		return nil
 	}
 	faults, indexOnly, err := b.file.IndexFaults(ctx)
 	switch {
-	case err != nil && sqlite.ClassOf(err) == sqlite.Busy, err == nil && len(faults) == 0:
+	case err == nil && len(faults) == 0:
+		note.keep()
+		return nil
+	case err != nil && sqlite.ClassOf(err) == sqlite.Busy:
 		return nil // locked is not damaged
 	case err != nil:
 		return b.explain(errors.Join(err, b.file.Close()))

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // loseIndexRows takes the entries of an index away behind SQLite's back, as two writers that lost their locks do.
@@ -106,5 +107,58 @@ func TestAnIndexIsNotMadeAnewBesideAHolder(t *testing.T) {
 	}
 	if _, err := os.Stat(path + ".repair-scratch"); err == nil {
 		t.Error("a scratch copy was left")
+	}
+}
+
+func TestABoardThatWasFoundWholeIsCheckedAgainOnceItChanged(t *testing.T) {
+	path, card := damagedIndex(t)
+	opts := Options{Path: path, Slug: DefaultSlug, Heal: true, Whole: filepath.Join(t.TempDir(), "notes"), Log: slog.New(slog.DiscardHandler)}
+	noteOf(opts).keep() // a lie, which shows whether it is read through
+	ready := func() (n int) {
+		b, err := Open(t.Context(), opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		list, err := b.List(t.Context(), Filter{Status: StatusReady})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list)
+	}
+	if copies, err := forensicCopies(path); ready() != 0 || err != nil || len(copies) != 0 {
+		t.Fatalf("a content that is noted as whole was read through again: %v, %v", copies, err)
+	}
+	later := time.Now().Add(time.Hour)
+	if err := os.Chtimes(path, later, later); err != nil {
+		t.Fatal(err)
+	}
+	if n := ready(); n != 1 {
+		t.Errorf("%d ready cards once the file has changed, want %s", n, card)
+	}
+	if noteOf(opts).holds() {
+		t.Error("the note speaks of what was there before it was mended")
+	}
+	if ready(); !noteOf(opts).holds() {
+		t.Error("a board that was found whole is not noted")
+	}
+	if b := openBoard(t, opts); b.make(t, NewTask{}).ID == "" || noteOf(opts).holds() {
+		t.Error("a board that was written since is noted as whole")
+	}
+}
+
+// Without a place for notes each open looks.
+func TestANoteThatCannotBeKeptCostsOnlyTheNextCheck(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kanban.db")
+	openBoard(t, Options{Path: path, Create: true})
+	file := filepath.Join(t.TempDir(), "a file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"", filepath.Join(file, "notes")} {
+		opts := Options{Path: path, Slug: DefaultSlug, Heal: true, Whole: dir}
+		if openBoard(t, opts); noteOf(opts).holds() {
+			t.Errorf("%q: a note that is nowhere holds", dir)
+		}
 	}
 }

@@ -218,7 +218,7 @@ func (d *daemon) boardAt(path string) (kanban.Options, error) {
 		return kanban.Options{}, err
 	}
 	options := boardOptions(d.config.Config, d.root, slug, d.log)
-	options.Heal = true
+	options.Heal, options.Whole = true, filepath.Join(d.config.Home, "boards-found-whole")
 	return options, nil
 }
 

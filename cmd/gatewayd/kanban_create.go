@@ -59,7 +59,7 @@ func (v *boardVerbs) create(ctx context.Context, h house, b *kanban.Board, n new
 	})
 }
 
-// signed says who makes the card. A worker signs with its lane, and its card stands beside it.
+// signed says who makes the card, and in which conversation. A worker signs with its lane, and its card stands beside it.
 func (n *newCard) signed(h house) error {
 	me := h.actor()
 	if me.Worker() && n.createdBy != "" {
@@ -71,6 +71,9 @@ func (n *newCard) signed(h house) error {
 	n.CreatedBy, n.CreatorTask = me.Name, me.Task
 	if n.createdBy != "" {
 		n.CreatedBy = n.createdBy
+	}
+	if n.SessionID == "" {
+		n.SessionID = h.Session
 	}
 	return nil
 }
@@ -129,7 +132,7 @@ func (n *newCard) flags(cmd *cobra.Command) {
 	f.BoolVar(&n.GoalMode, "goal", false, "the worker goes on until the goal is met")
 	f.Int64Var(&n.GoalMaxTurns, "goal-max-turns", 0, "turns that it may take for that")
 	f.StringVar(&n.CompletionContract, "completion-contract", "", "local-only, a repository (OWNER/NAME) or a pull request's URL that must be published")
-	f.StringVar(&n.SessionID, "session", "", "chat session that it belongs to")
+	f.StringVar(&n.SessionID, "session", "", "chat session that it belongs to (default: the one whose terminal this is)")
 	f.StringVar(&n.createdBy, "created-by", "", "who creates it (default: you)")
 }
 

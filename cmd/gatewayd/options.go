@@ -29,6 +29,7 @@ func boardOptions(cfg config.Config, root *kanban.Root, slug kanban.Slug, log *s
 	return kanban.Options{
 		Path: root.DBPath(slug), Slug: slug, Attachments: root.AttachmentsDir(slug), Workspaces: root.WorkspacesDir(slug),
 		Backups: backupDir(cfg), Journal: journal(cfg.Database), AutoSubscribe: cfg.Kanban.AutoSubscribe, Patience: cfg.Kanban.BusyPatience, Log: log,
+		TerminalTimeout: cfg.Tools.TerminalTimeout,
 	}
 }
 
@@ -74,6 +75,7 @@ func gatewayOptions(loaded config.Loaded, starter tool.Starter, store conversati
 	}
 	terminal := tool.NewTerminal(tool.TerminalOptions{
 		Reaper: starter, Env: commandEnv(loaded), Dir: dir, Timeout: loaded.Tools.TerminalTimeout, OutputMax: loaded.Tools.OutputMaxBytes,
+		Nameless: loaded.Worker != nil, // nobody reads a worker's conversation: what becomes of its cards is its card's to say
 	})
 	return gateway.Options{
 		Store: store, Tools: tool.NewSet(terminal, tool.ReadFile{Dir: dir}, tool.SessionSearch{Store: store}), Terminal: tool.Mode(loaded.Tools.Terminal), Dir: dir,

@@ -40,6 +40,7 @@ type TerminalOptions struct {
 	Timeout   time.Duration // of a command; 0 means DefaultTerminalTimeout
 	OutputMax int           // bytes kept of a command's output; 0 means DefaultOutputMax
 	Shell     string        // empty: bash where it is installed, else sh
+	Nameless  bool          // commands are not told in which conversation they run
 }
 
 // Terminal runs shell commands, each under a keeper of its own, which ends the whole tree of the command at the timeout, at an
@@ -130,7 +131,7 @@ func (t *Terminal) Run(ctx context.Context, call Call) Result {
 	}
 	spec := reaper.Spec{
 		ID: id, Argv: []string{t.opts.Shell, "-c", args.Command}, Dir: t.dir(call, args.Workdir),
-		Env: append(slices.Clone(t.opts.Env), "GATEWAYD_SESSION_ID="+call.Session), Lifetime: reaper.EndsWithDaemon,
+		Env: t.env(call), Lifetime: reaper.EndsWithDaemon,
 		Output: alive{out, call.Progress}, Deadline: t.timeout(args.Timeout), Grace: terminalGrace,
 	}
 	process, err := t.opts.Reaper.Start(ctx, spec)
@@ -143,6 +144,15 @@ func (t *Terminal) Run(ctx context.Context, call Call) Result {
 		call.Log.Warn("exit record of a command not removed", "session", call.Session, "keeper", spec.ID, "error", err)
 	}
 	return verdictOf(ctx, record, out.String(), spec.Deadline, interrupted)
+}
+
+// env names the conversation, so that a card which a command creates is reported back to it.
+func (t *Terminal) env(call Call) []string {
+	env := slices.Clone(t.opts.Env)
+	if !t.opts.Nameless {
+		env = append(env, "GATEWAYD_SESSION_ID="+call.Session)
+	}
+	return env
 }
 
 func (t *Terminal) dir(call Call, asked string) string {

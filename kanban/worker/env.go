@@ -26,7 +26,8 @@ var fallbacks = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin
 // reserved are ours: a lane that set them could make a worker act for another card, and a daemon that was itself started by
 // a worker must not hand its own on.
 func reserved(key string) bool {
-	return strings.HasPrefix(key, "GATEWAYD_KANBAN_") || strings.HasPrefix(key, "HERMES_KANBAN_") || key == "GATEWAYD_KEEPER" || key == "GATEWAYD_TASK_FILE"
+	return strings.HasPrefix(key, "GATEWAYD_KANBAN_") || strings.HasPrefix(key, "HERMES_KANBAN_") || key == "GATEWAYD_KEEPER" || key == "GATEWAYD_TASK_FILE" ||
+		key == "GATEWAYD_SESSION_ID"
 }
 
 // literalEnv checks a lane's own variables and gives them in a stable order.
