@@ -54,13 +54,13 @@ func (d *diagnosis) run() error {
 		return err
 	}
 	for _, card := range cards {
-		for _, look := range []func(Task) error{d.failures, d.blocked, d.stranded, d.running} {
+		for _, look := range []func(Task) error{d.failures, d.blocked, d.running} {
 			if err := look(card); err != nil {
 				return err
 			}
 		}
 	}
-	for _, look := range []func() error{d.doubts, d.unsettled, d.timers, d.stops, d.undelivered, d.paused} {
+	for _, look := range []func() error{d.cycling, d.stranded, d.doubts, d.unsettled, d.timers, d.stops, d.undelivered, d.paused} {
 		if err := look(); err != nil {
 			return err
 		}
@@ -150,15 +150,17 @@ func span(f *Diagnostic, runs []Run) {
 const (
 	selectBlockedSince = `SELECT MAX(e.created_at) FROM task_events e WHERE e.task_id = ? AND e.kind IN ('blocked', 'gave_up', 'block_loop_detected')`
 	selectLastComment  = `SELECT MAX(m.created_at) FROM task_comments m WHERE m.task_id = ?`
-	selectCycles       = `SELECT COUNT(*), COALESCE(MIN(e.created_at), 0), COALESCE(MAX(e.created_at), 0) FROM task_events e
-WHERE e.task_id = ?1 AND e.kind = 'unblocked' AND e.created_at >= ?2
-    AND EXISTS (SELECT 1 FROM task_events p WHERE p.task_id = ?1 AND p.kind IN ('blocked', 'gave_up') AND p.id < e.id)`
+	// CROSS JOIN: from the few open cards to their events, never through all events of the board.
+	selectCycles = `SELECT t.id, COUNT(*), MIN(e.created_at), MAX(e.created_at) FROM tasks t CROSS JOIN task_events e ON e.task_id = t.id
+WHERE t.status NOT IN ('done', 'archived') AND e.kind = 'unblocked' AND e.created_at >= ?1
+    AND EXISTS (SELECT 1 FROM task_events p WHERE p.task_id = t.id AND p.kind IN ('blocked', 'gave_up') AND p.id < e.id)
+GROUP BY t.id HAVING COUNT(*) >= ?2 ORDER BY t.id`
 )
 
-// blocked: a card that waits for a person who has not noticed, or that goes round in circles.
+// blocked: a card that waits for a person who has not noticed, or that was unblocked without a change.
 func (d *diagnosis) blocked(t Task) error {
-	if err := d.cycling(t); err != nil || t.Status != StatusBlocked {
-		return err
+	if t.Status != StatusBlocked {
+		return nil
 	}
 	var since, said int64
 	if _, err := d.Row(selectBlockedSince, []any{t.ID}, &since); err != nil {
@@ -213,39 +215,44 @@ func (d *diagnosis) provider(t Task, since int64) error {
 	return nil
 }
 
-func (d *diagnosis) cycling(t Task) error {
-	var n, first, last int64
-	if _, err := d.Row(selectCycles, []any{t.ID, d.now.Add(-cycleWindow).Unix()}, &n, &first, &last); err != nil || int(n) < d.BlockCycles {
-		return err
+// cycling: cards that go round in circles. One statement for the board, as for stranded: every open card may be one.
+func (d *diagnosis) cycling() error {
+	for row, err := range d.Query(selectCycles, d.now.Add(-cycleWindow).Unix(), d.BlockCycles) {
+		if err != nil {
+			return err
+		}
+		task, n := row.Text(0), int(row.Int(1))
+		d.add(Diagnostic{
+			Kind: DiagnosticBlockCycling, Severity: SeverityWarning, Task: task, First: row.Int(2), Last: row.Int(3), Count: n,
+			Title: fmt.Sprintf("blocked and unblocked %d times within a day", n), Detail: "whoever unblocks it does not change what blocks it",
+			Actions: []Action{hint("read its history", "gatewayd kanban show "+task, true), act(ActionComment, "say what has to change", task, false)},
+		})
 	}
-	d.add(Diagnostic{
-		Kind: DiagnosticBlockCycling, Severity: SeverityWarning, Task: t.ID, First: first, Last: last, Count: int(n),
-		Title: fmt.Sprintf("blocked and unblocked %d times within a day", n), Detail: "whoever unblocks it does not change what blocks it",
-		Actions: []Action{hint("read its history", "gatewayd kanban show "+t.ID, true), act(ActionComment, "say what has to change", t.ID, false)},
-	})
 	return nil
 }
 
-// selectEntered is when a card came to where it stands: the newest event that moves cards.
-const selectEntered = `SELECT MAX(e.created_at) FROM task_events e WHERE e.task_id = ? AND e.kind NOT IN
-('commented', 'attached', 'attachment_removed', 'edited', 'reprioritized', 'linked', 'unlinked', 'heartbeat', 'respawn_guarded', 'skipped_nonspawnable',
-'model_override_set', 'reasoning_effort_set', 'workspace_discarded_content', 'tip_scratch_workspace', 'suspected_hallucinated_references', 'terminal_worker_reaped')`
+// selectWaiting gives cards that could be started, and when each came to where it stands: its newest event that moves cards.
+const selectWaiting = `SELECT t.id, t.assignee, COALESCE((SELECT MAX(e.created_at) FROM task_events e WHERE e.task_id = t.id AND e.kind NOT IN
+    ('commented', 'attached', 'attachment_removed', 'edited', 'reprioritized', 'linked', 'unlinked', 'heartbeat', 'respawn_guarded', 'skipped_nonspawnable',
+    'model_override_set', 'reasoning_effort_set', 'workspace_discarded_content', 'tip_scratch_workspace', 'suspected_hallucinated_references', 'terminal_worker_reaped')),
+    t.created_at)
+FROM tasks t WHERE t.status = 'ready' AND t.assignee <> '' AND t.claim_lock IS NULL AND t.created_at < ? ORDER BY t.id`
 
-// stranded: a card that should have been started long ago.
-func (d *diagnosis) stranded(t Task) error {
-	if t.Status != StatusReady || t.Assignee == "" || t.ClaimLock != "" || d.now.Sub(time.Unix(t.CreatedAt, 0)) <= d.Stranded {
-		return nil
+// stranded: cards that should have been started long ago.
+func (d *diagnosis) stranded() error {
+	for row, err := range d.Query(selectWaiting, d.now.Add(-d.Stranded).Unix()) {
+		if err != nil {
+			return err
+		}
+		if since := row.Int(2); d.now.Sub(time.Unix(since, 0)) > d.Stranded {
+			d.strandedSince(row.Text(0), row.Text(1), since)
+		}
 	}
-	var since int64
-	if _, err := d.Row(selectEntered, []any{t.ID}, &since); err != nil {
-		return err
-	}
-	since = cmp.Or(since, t.CreatedAt)
-	waited := d.now.Sub(time.Unix(since, 0))
-	if waited <= d.Stranded {
-		return nil
-	}
-	severity := SeverityWarning
+	return nil
+}
+
+func (d *diagnosis) strandedSince(task, lane string, since int64) {
+	waited, severity := d.now.Sub(time.Unix(since, 0)), SeverityWarning
 	switch {
 	case waited > 6*d.Stranded:
 		severity = SeverityCritical
@@ -253,12 +260,11 @@ func (d *diagnosis) stranded(t Task) error {
 		severity = SeverityError
 	}
 	d.add(Diagnostic{
-		Kind: DiagnosticStranded, Severity: severity, Task: t.ID, First: since, Title: "ready for " + lasting(waited) + ", and nobody has taken it",
-		Detail:  "no worker of lane " + t.Assignee + " was started for it",
-		Actions: []Action{hint("ask what holds it", "gatewayd why "+t.ID, true), act(ActionReassign, "give it to another lane", t.ID, false)},
-		Data:    map[string]any{"assignee": t.Assignee, "waited_seconds": int64(waited / time.Second), "threshold_seconds": int64(d.Stranded / time.Second)},
+		Kind: DiagnosticStranded, Severity: severity, Task: task, First: since, Title: "ready for " + lasting(waited) + ", and nobody has taken it",
+		Detail:  "no worker of lane " + lane + " was started for it",
+		Actions: []Action{hint("ask what holds it", "gatewayd why "+task, true), act(ActionReassign, "give it to another lane", task, false)},
+		Data:    map[string]any{"assignee": lane, "waited_seconds": int64(waited / time.Second), "threshold_seconds": int64(d.Stranded / time.Second)},
 	})
-	return nil
 }
 
 func (d *diagnosis) unsettledAfter() int64 { return d.now.Add(-d.Overdue).Unix() }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -238,6 +239,32 @@ func TestEachDiagnosticIsFoundWhenItsTimeHasComeAndNotBefore(t *testing.T) {
 		if f, found := findingsOn(t, b, Thresholds{}, not.ID)[c.kind]; found {
 			t.Errorf("%s is found too early or too late: %+v", c.kind, f)
 		}
+	}
+}
+
+func TestABoardThatWasPausedAndForgottenIsFound(t *testing.T) {
+	b := newBoard(t)
+	if err := b.Pause(t.Context(), Pause{Mode: PauseStarts, Reason: "the roof leaks", By: "me"}); err != nil {
+		t.Fatal(err)
+	}
+	if f := findingsOn(t, b, Thresholds{}, ""); len(f) != 0 {
+		t.Errorf("just paused: %+v", f)
+	}
+	since := time.Now().Add(-25 * time.Hour).Unix()
+	b.sql(t, `UPDATE gw_pause SET since = ?`, since)
+	f := findingsOn(t, b, Thresholds{}, "")[DiagnosticPausedLong]
+	if f.Severity != SeverityWarning || f.First != since || !strings.Contains(f.Title, "25 h") || f.Detail != "by me: the roof leaks" ||
+		len(f.Actions) != 1 || f.Actions[0].Payload["command"] != "gatewayd kanban resume" {
+		t.Errorf("%+v", f)
+	}
+	if f := findingsOn(t, b, Thresholds{Paused: 26 * time.Hour}, ""); len(f) != 0 {
+		t.Errorf("before its time: %+v", f)
+	}
+	if err := b.Resume(t.Context(), "me"); err != nil {
+		t.Fatal(err)
+	}
+	if f := findingsOn(t, b, Thresholds{}, ""); len(f) != 0 {
+		t.Errorf("resumed: %+v", f)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"gatewayd/internal/mutation"
 	"gatewayd/kanban"
 )
 
@@ -30,7 +31,9 @@ func (s *server) columns(r *http.Request) (answer, error) {
 		if err != nil {
 			return answer{}, err
 		}
-		columns.Note(found)
+		if !mutation.On("columns-without-warnings") {
+			columns.Note(found)
+		}
 		return ok(columns)
 	})
 }

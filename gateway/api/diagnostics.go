@@ -36,9 +36,3 @@ func (s *server) diagnose(r *http.Request, board *kanban.Board) ([]kanban.Diagno
 	}
 	return board.Diagnose(r.Context(), kanban.Thresholds{})
 }
-
-// warnings sums up a board's findings by card, for lists of cards.
-func (s *server) warnings(r *http.Request, board *kanban.Board) (map[string]kanban.Warnings, error) {
-	found, err := s.diagnose(r, board)
-	return kanban.WarningsByCard(found), err
-}
