@@ -91,6 +91,21 @@ func TestAWorkerKnowsItsRun(t *testing.T) {
 	}
 }
 
+func TestACommandKnowsItsConversationAndWorkersAndDaemonsHaveNone(t *testing.T) {
+	home := homeWith(t, "")
+	if got := load(t, home, "GATEWAYD_SESSION_ID=s1").Session; got != "s1" {
+		t.Errorf("session %q", got)
+	}
+	worker := load(t, home, "GATEWAYD_SESSION_ID=s1", "GATEWAYD_KANBAN_TASK=t_1", "GATEWAYD_KANBAN_RUN_ID=42", "GATEWAYD_KANBAN_CLAIM_LOCK=host:1")
+	if worker.Session != "" {
+		t.Errorf("a worker is part of conversation %q", worker.Session)
+	}
+	e := Environ{"A=1", "GATEWAYD_SESSION_ID=s1"}
+	if got := e.WithoutWorker(); len(got) != 1 || len(e) != 2 || e.Get("GATEWAYD_SESSION_ID") != "s1" {
+		t.Errorf("a daemon inherits %q of %q", got, e)
+	}
+}
+
 func TestAnEnvironmentIsHandedOnByNameOnly(t *testing.T) {
 	e := Environ{"A=1", "B=2", "A=3", "SECRET=x", "EMPTY=", "BROKEN"}
 	if got := e.Allow("B", "A", "NONE", "EMPTY", "B", "BROKEN"); strings.Join(got, " ") != "B=2 A=3 EMPTY=" {

@@ -84,7 +84,7 @@ var List = []Mutation{
 	{"back-off-is-forgotten", "kanban/dispatch", "TestALaneThatFailsBurnsNoCardAndARestartRemembersIt"},
 	{"rule-sleeps-after-a-clock-set-back", "kanban", "TestARuleGoesOnWhenTheClockWasFarAheadAndIsSetBack"},
 	{"pause-is-not-asked", "kanban/dispatch", "TestAPausedBoardStartsNothingUntilItIsResumed"},
-	{"maintenance-without-holder-check", "kanban", "TestAnIndexIsNotMadeAnewBesideAHolder"},
+	{"index-made-anew-beside-a-holder", "kanban", "TestAnIndexIsNotMadeAnewBesideAHolder"},
 	{"a-read-creates-a-board", "kanban", "TestTheHintOfAReadVerbWorks"},
 	{"found-whole-is-believed-of-another-content", "kanban", "TestABoardThatWasFoundWholeIsCheckedAgainOnceItChanged"},
 	{"columns-without-warnings", "gateway/api", "TestABoardsCardsCarryTheirWarnings"},

@@ -28,7 +28,7 @@ func (f *File) refuseHolders(what Operation, own int) error {
 
 // refuseForeign is refuseHolders for other processes alone.
 func (f *File) refuseForeign(what Operation) error {
-	if mutation.On("maintenance-without-holder-check") {
+	if mutation.On("maintenance-without-holder-check") || mutation.On("index-made-anew-beside-a-holder") {
 		return nil
 	}
 	holders, err := Holders(f.path)
