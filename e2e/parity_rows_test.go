@@ -104,9 +104,11 @@ func parities() []parity {
 		},
 		{
 			verb: "Create", given: cardAfter(), events: []string{"created", "dependency_wait"},
-			cli: []string{"create", "A title", "--body", "words", "--assignee", "Dev", "--priority", "3", "--tenant", "acme", "--skill", "go", "--max-runtime", "2h",
+			cli: []string{
+				"create", "A title", "--body", "words", "--assignee", "Dev", "--priority", "3", "--tenant", "acme", "--skill", "go", "--max-runtime", "2h",
 				"--max-retries", "4", "--workspace", "dir:/tmp", "--model", "m", "--provider", "p", "--reasoning", "high", "--goal", "--goal-max-turns", "5",
-				"--completion-contract", "local-only", "--session", "s", "--project", "p1", "--idempotency-key", "k", "--parent", "{card}"},
+				"--completion-contract", "local-only", "--session", "s", "--project", "p1", "--idempotency-key", "k", "--parent", "{card}",
+			},
 			method: post, path: "/tasks", body: `{"title":"A title","body":"words","assignee":"Dev","priority":3,"tenant":"acme","skills":["go"],"max_runtime_seconds":7200,
 				"max_retries":4,"workspace_kind":"dir","workspace_path":"/tmp","model_override":"m","provider_override":"p","reasoning_effort":"high","goal_mode":true,
 				"goal_max_turns":5,"completion_contract":"local-only","session_id":"s","project_id":"p1","idempotency_key":"k","parents":["{card}"]}`,

@@ -12,7 +12,7 @@ import (
 // Options says which file and how. The zero value of everything but Path works.
 type Options struct {
 	Path     string
-	Existing bool // a missing file is a NotFound problem instead of a new store
+	Existing bool   // a missing file is a NotFound problem instead of a new store
 	Backups  string // directory of backups: one of this store says that an empty file is a loss, not a new store
 	Journal  sqlite.JournalConfig
 	Log      *slog.Logger // nil: nothing is logged

@@ -165,8 +165,14 @@ func (v *boardVerbs) boardsShowVerb() *cobra.Command {
 func printBoard(w io.Writer, b kanban.Info, current bool) {
 	table(w, func(row func(...any)) {
 		for _, f := range [][2]string{
-			{"board", string(b.Slug)}, {"name", b.Name}, {"description", b.Description}, {"icon", b.Icon}, {"color", b.Color},
-			{"default workdir", b.DefaultWorkdir}, {"file", b.Path}, {"trouble", b.Trouble},
+			{"board", string(b.Slug)},
+			{"name", b.Name},
+			{"description", b.Description},
+			{"icon", b.Icon},
+			{"color", b.Color},
+			{"default workdir", b.DefaultWorkdir},
+			{"file", b.Path},
+			{"trouble", b.Trouble},
 		} {
 			if f[1] != "" {
 				row(f[0], f[1])

@@ -23,8 +23,13 @@ func line(q *queue, running map[string]int, reviewers int) (order []string) {
 
 func TestCardsOfOnePriorityTakeTurnsByLane(t *testing.T) {
 	cards := []Candidate{
-		{Task: "first", Assignee: "a", Priority: 2}, {Task: "a1", Assignee: "a"}, {Task: "a2", Assignee: "a"}, {Task: "a3", Assignee: "a"},
-		{Task: "b1", Assignee: "b"}, {Task: "r1", Assignee: "a", Review: true}, {Task: "r2", Assignee: "a", Review: true},
+		{Task: "first", Assignee: "a", Priority: 2},
+		{Task: "a1", Assignee: "a"},
+		{Task: "a2", Assignee: "a"},
+		{Task: "a3", Assignee: "a"},
+		{Task: "b1", Assignee: "b"},
+		{Task: "r1", Assignee: "a", Review: true},
+		{Task: "r2", Assignee: "a", Review: true},
 	}
 	got := fmt.Sprint(line(newQueue(&board{}, cards), map[string]int{}, 0))
 	if want := "[r1 first b1 a1 a2 a3 r2]"; got != want {

@@ -17,16 +17,20 @@ func enders() []Tool {
 			Name: "kanban_complete", Ends: true, run: complete,
 			About: "End your card as done. Call it once, last, with a summary of what was done.",
 			params: []param{
-				cardParam, {name: "summary", kind: text, about: "what was done, in a few sentences for people"}, metadata,
+				cardParam,
+				{name: "summary", kind: text, about: "what was done, in a few sentences for people"},
+				metadata,
 				{name: "result", kind: text, about: "the result itself, if it is a text"},
-				{name: "created_cards", kind: list, about: "ids of the cards that you really created for this"}, artifacts,
+				{name: "created_cards", kind: list, about: "ids of the cards that you really created for this"},
+				artifacts,
 			},
 		},
 		{
 			Name: "kanban_block", Ends: true, run: block,
 			About: "End your attempt because you cannot go on without somebody. Say what you need.",
 			params: []param{
-				cardParam, {name: "reason", kind: text, must: true, about: "what you need, and from whom"},
+				cardParam,
+				{name: "reason", kind: text, must: true, about: "what you need, and from whom"},
 				{name: "kind", kind: text, about: "what sort of block", one: []string{kanban.BlockDependency, kanban.BlockNeedsInput, kanban.BlockCapability, kanban.BlockTransient}},
 			},
 		},
@@ -34,7 +38,8 @@ func enders() []Tool {
 			Name: "kanban_schedule", Ends: true, run: schedule,
 			About: "End your attempt because there is nothing to do until a time. The card wakes then.",
 			params: []param{
-				cardParam, {name: "reason", kind: text, about: "what it waits for"},
+				cardParam,
+				{name: "reason", kind: text, about: "what it waits for"},
 				{name: "due_at", kind: text, about: "when it wakes: RFC 3339, like 2030-01-31T09:00:00Z, or seconds since 1970; default: when a person lets it"},
 				{name: "rule", kind: text, about: "for work that comes back: five fields of cron, or @daily and its like"},
 				{name: "zone", kind: text, about: "IANA name of the zone in which rule is read; default UTC"},
@@ -44,8 +49,10 @@ func enders() []Tool {
 			Name: "kanban_request_review", Ends: true, run: requestReview,
 			About: "End your attempt because the work is done and somebody should look at it before the card is.",
 			params: []param{
-				cardParam, {name: "summary", kind: text, must: true, about: "what was done, and what to look at"},
-				{name: "reviewer", kind: text, about: "the lane or person that reviews"}, metadata, artifacts,
+				cardParam,
+				{name: "summary", kind: text, must: true, about: "what was done, and what to look at"},
+				{name: "reviewer", kind: text, about: "the lane or person that reviews"},
+				metadata, artifacts,
 			},
 		},
 		{

@@ -16,7 +16,8 @@ func files() []Tool {
 			Name: "kanban_attach", run: attach,
 			About: "Attach a file to your card, for the people who read it. At most 25 MiB.",
 			params: []param{
-				cardParam, {name: "filename", kind: text, must: true, about: "what to call it"},
+				cardParam,
+				{name: "filename", kind: text, must: true, about: "what to call it"},
 				{name: "content_base64", kind: text, about: "the file in base64"},
 				{name: "content_type", kind: text, about: "its media type"},
 			},
