@@ -2,7 +2,10 @@ package e2e
 
 import (
 	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"gatewayd/kanban"
@@ -84,6 +87,27 @@ func cardLinked(t *testing.T, b *kanban.Board, n names) {
 	noError(t, b.Link(t.Context(), n["parent"], n["card"]))
 }
 
+// fileAside is what the HTTP door is sent as a body.
+func fileAside(t *testing.T, _ *kanban.Board, n names) {
+	t.Helper()
+	n["file"] = filepath.Join(t.TempDir(), "note.json")
+	noError(t, os.WriteFile(n["file"], []byte(`{"a":1}`), 0o600))
+}
+
+func cardWithFile(t *testing.T, b *kanban.Board, n names) {
+	t.Helper()
+	made, err := b.Attach(t.Context(), n["card"], kanban.NewAttachment{Filename: "old.txt", By: speaker}, strings.NewReader("words"))
+	noError(t, err)
+	n["attachment"] = strconv.FormatInt(made.ID, 10)
+}
+
+func cardWatched(t *testing.T, b *kanban.Board, n names) {
+	t.Helper()
+	made, err := b.Subscribe(t.Context(), kanban.NewSubscription{Task: n["card"], Kinds: []string{"completed"}, Target: kanban.TargetCommand, Address: "bell"})
+	noError(t, err)
+	n["subscription"] = strconv.FormatInt(made.ID, 10)
+}
+
 func roughCard(t *testing.T, b *kanban.Board) names {
 	t.Helper()
 	n := names{}
@@ -122,7 +146,7 @@ func parities() []parity {
 			method: post, path: verbPath("comments"), body: `{"body":"well done"}`,
 		},
 		{
-			verb: "LinkAs", given: cardAfter(cardWithParent), events: []string{"linked", "dependency_wait"}, cli: []string{"link", "{parent}", "{card}"},
+			verb: "Link", given: cardAfter(cardWithParent), events: []string{"linked", "dependency_wait"}, cli: []string{"link", "{parent}", "{card}"},
 			method: post, path: "/links", body: `{"parent_id":"{parent}","child_id":"{card}"}`,
 		},
 		{
@@ -132,6 +156,22 @@ func parities() []parity {
 		{
 			verb: "Unlink", given: cardAfter(cardLinked), events: []string{"unlinked", "promoted"}, cli: []string{"unlink", "{parent}", "{card}"},
 			method: http.MethodDelete, path: "/links?parent_id={parent}&child_id={card}",
+		},
+		{
+			verb: "Attach", given: cardAfter(fileAside), events: []string{"attached"}, cli: []string{"attach", "{card}", "{file}"},
+			method: post, path: "/tasks/{card}/attachments?filename=note.json", body: `{"a":1}`,
+		},
+		{
+			verb: "RemoveAttachment", given: cardAfter(cardWithFile), events: []string{"attachment_removed"}, cli: []string{"attach-rm", "{attachment}"},
+			method: http.MethodDelete, path: "/attachments/{attachment}",
+		},
+		{
+			verb: "Subscribe", given: cardAfter(), cli: []string{"notify", "subscribe", "{card}", "--command", "bell", "--kinds", "completed"},
+			method: post, path: "/subscriptions", body: `{"task":"{card}","target":"command","address":"bell","kinds":["completed"]}`,
+		},
+		{
+			verb: "Unsubscribe", given: cardAfter(cardWatched), cli: []string{"notify", "unsubscribe", "{subscription}"},
+			method: http.MethodDelete, path: "/subscriptions/{subscription}",
 		},
 		{
 			verb: "Assign", given: cardAfter(), events: []string{"assigned"}, cli: []string{"assign", "{card}", "@Critic"},

@@ -54,10 +54,9 @@ var notVerbs = map[string]string{
 	"Errands": "is the notifier's", "Take": "is the notifier's", "Paused": "reads", "ActivePR": "is the dispatcher's", "PRAuthorizationUsed": "is the dispatcher's",
 	"WorkerReaped": "is the dispatcher's", "ClosedWorkers": "is the dispatcher's", "Register": "is the worker's launcher's", "Record": "is the notifier's", "Sweep": "is the notifier's", "PruneOutbox": "is the notifier's",
 	"Declared": "is the dispatcher's", "GC": "is maintenance", "LeavingScratch": "is the dispatcher's", "LeavingWorktrees": "is the dispatcher's", "WorktreeLeft": "is the dispatcher's", "NoteDiscarded": "is the dispatcher's", "NoteTip": "is the dispatcher's",
-	"Attach": "takes a file", "RemoveAttachment": "takes a file away",
-	"Subscribe": "changes no card", "Unsubscribe": "changes no card", "Retry": "changes no card",
-	"Patch": "is the verbs of one form: Edit, SetModel, Assign and Move have their rows",
-	"Link":  "is LinkAs of a person",
+	"Retry":        "changes no card",
+	"WouldPromote": "changes nothing",
+	"Patch":        "is the verbs of one form: Edit, SetModel, Assign and Move have their rows",
 }
 
 // Whoever adds a verb to a board says how it is asked for by both doors.
@@ -84,7 +83,7 @@ func TestEveryVerbOfABoardHasTwoDoors(t *testing.T) {
 
 // What a person does by the command line and by HTTP is one thing: the rows that it leaves are the same.
 func TestBothDoorsLeaveTheSameRows(t *testing.T) {
-	d := start(t, newHome(t, "model: {provider: offline}\nkanban: {dispatch: false}\n"))
+	d := start(t, newHome(t, "model: {provider: offline}\nkanban: {dispatch: false, notify: {commands: {bell: [/bin/true]}}}\n"))
 	for _, slug := range []string{"typed", "posted"} {
 		d.call("POST", "/api/boards", map[string]string{"slug": slug}, nil)
 	}

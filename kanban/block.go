@@ -11,6 +11,7 @@ type Block struct {
 	Run    *RunID // the run that the caller acts for; nil = a person
 	Reason string
 	Kind   string // dependency, needs_input, capability, transient or ""
+	By     string // who says so: the reason is then a comment of theirs too; "" leaves none
 }
 
 const (
@@ -47,6 +48,9 @@ func (t *txn) block(task string, block Block) error {
 	if card.GoalMode && block.Kind != BlockDependency && block.Kind != BlockNeedsInput {
 		return invalidField("kind", cardThing(task), "is in goal mode and blocks only with a kind of dependency or needs_input", "name one of them")
 	}
+	if err := t.remark(task, block); err != nil {
+		return err
+	}
 	switch card.Status {
 	case StatusRunning, StatusReady:
 	case StatusBlocked:
@@ -62,6 +66,16 @@ func (t *txn) block(task string, block Block) error {
 		return t.waitForParents(card, block)
 	}
 	return t.park(card, block)
+}
+
+// remark keeps the reason where people talk about the card. It goes with the block that is refused.
+func (t *txn) remark(task string, block Block) error {
+	by := clean(strings.TrimSpace(block.By))
+	if by == "" {
+		return nil
+	}
+	_, err := t.comment(task, by, block.Reason)
+	return err
 }
 
 // classify gives the breaker's own block the kind that a person found.

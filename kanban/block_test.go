@@ -2,6 +2,7 @@ package kanban
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"gatewayd/internal/problem"
@@ -33,6 +34,72 @@ func TestBlockParksUntilAPersonUnblocks(t *testing.T) {
 	}
 	b.wantStatus(t, card.ID, StatusReady)
 	b.invariants(t)
+}
+
+func TestTheReasonOfABlockIsARemarkOfWhoSaysIt(t *testing.T) {
+	b := newBoard(t)
+	said := func(card string) string {
+		return b.scalar(t, `SELECT COALESCE(group_concat(author || ': ' || body), '') FROM task_comments WHERE task_id = '`+card+`'`)
+	}
+	for want, do := range map[string]func(card string) error{
+		"ann: which one?": func(card string) error { return b.Block(t.Context(), card, Block{Reason: "which one?", By: "ann"}) },
+		"":                func(card string) error { return b.Block(t.Context(), card, Block{Reason: "which one?"}) },
+		"bob: too early": func(card string) error {
+			_, err := b.Move(t.Context(), card, StatusBlocked, Movement{Reason: "too early", Actor: "bob"})
+			return err
+		},
+	} {
+		card := b.make(t, NewTask{})
+		if err := do(card.ID); err != nil || said(card.ID) != want {
+			t.Errorf("%q: %q, %v", want, said(card.ID), err)
+		}
+		wantErr(t, b.Block(t.Context(), card.ID, Block{Reason: "again", By: "eve"}), ErrConflict)
+		if said(card.ID) != want {
+			t.Errorf("a refused block left a remark: %q", said(card.ID))
+		}
+	}
+}
+
+func TestWhatPromotingWouldDoIsSaidAndNotDone(t *testing.T) {
+	b := newBoard(t)
+	parent := b.make(t, NewTask{})
+	card := b.make(t, NewTask{Parents: []string{parent.ID}})
+	before := b.kinds(t, card.ID)
+	_, err := b.WouldPromote(t.Context(), card.ID, false)
+	wantErr(t, err, ErrParentsOpen)
+	would, err := b.WouldPromote(t.Context(), card.ID, true)
+	if err != nil || would.To != StatusReady || !slices.Equal(would.Unlinked, []string{parent.ID}) {
+		t.Errorf("%+v, %v", would, err)
+	}
+	b.wantStatus(t, card.ID, StatusTodo)
+	if after := b.kinds(t, card.ID); !slices.Equal(after, before) {
+		t.Errorf("the history went on: %v", after)
+	}
+	_, err = b.WouldPromote(t.Context(), parent.ID, true)
+	wantErr(t, err, ErrConflict)
+}
+
+func TestAnIdempotencyKeyIsOfOneRequest(t *testing.T) {
+	b := newBoard(t)
+	ask := NewTask{Title: "A title", Assignee: "dev", IdempotencyKey: "k", CreatedBy: "ann"}
+	first, err := b.Create(t.Context(), ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	title := "edited since"
+	if err := b.Edit(t.Context(), first.ID, Edit{Title: &title}); err != nil {
+		t.Fatal(err)
+	}
+	ask.Assignee, ask.CreatedBy = "@Dev", "bob"
+	if again, err := b.Create(t.Context(), ask); err != nil || again.ID != first.ID {
+		t.Errorf("the same request made %s, %v", again.ID, err)
+	}
+	ask.Body = "something else"
+	_, err = b.Create(t.Context(), ask)
+	wantErr(t, err, ErrConflict)
+	if !strings.Contains(err.Error(), `"k"`) || b.scalar(t, `SELECT count(*) FROM tasks`) != "1" {
+		t.Errorf("the conflict does not name the key, or left a card: %v", err)
+	}
 }
 
 func TestSameKindOfBlockTwiceStaysBlockedAndIsReported(t *testing.T) {

@@ -38,6 +38,7 @@ type NewTask struct {
 	CreatorTask        string // the card whose worker creates this one: its session and subscriptions are inherited
 	SessionID          string
 
+	request        string // digest of what was asked for, with an idempotency key
 	by, partOfTask string // who decomposed which card into this one and others
 }
 
@@ -54,13 +55,17 @@ ORDER BY t.created_at DESC, t.rowid DESC LIMIT 1`
 )
 
 // Create makes a card. With an idempotency key that an open card has already, that card is answered and nothing is
-// written: the look and the insert are one transaction. A card created blocked gets its blocked event, so that nothing
-// unblocks it by itself.
+// written, or it is a conflict where the card was asked for in other words: the look and the insert are one transaction. A
+// card created blocked gets its blocked event, so that nothing unblocks it by itself.
 func (b *Board) Create(ctx context.Context, in NewTask) (Task, error) {
 	in.Title, in.Body = b.said(in.Title), b.said(in.Body)
+	asked := in
 	in, err := in.checked()
 	if err != nil {
 		return Task{}, err
+	}
+	if in.IdempotencyKey != "" {
+		in.request = asked.digest(in)
 	}
 	var made Task
 	err = b.write(ctx, "create card", func(t *txn) (err error) {
@@ -79,8 +84,11 @@ func (b *Board) Create(ctx context.Context, in NewTask) (Task, error) {
 func (t *txn) create(in NewTask) (Task, error) {
 	if in.IdempotencyKey != "" {
 		found, err := collect(t.Conn, scanTask, selectByKey, in.IdempotencyKey)
-		if err != nil || len(found) > 0 {
-			return append(found, Task{})[0], err
+		if err != nil {
+			return Task{}, err
+		}
+		if len(found) > 0 {
+			return found[0], t.replay(found[0], in)
 		}
 	}
 	id, err := t.newTaskID()
@@ -188,7 +196,7 @@ func (t *txn) createdEvents(id string, status Status, in NewTask, open []string)
 		{"goal_mode", goal},
 		{"model_override", opt(in.ModelOverride)},
 		{"provider_override", opt(in.ProviderOverride)},
-	}.say("by", in.by).say("from_decompose_of", in.partOfTask))
+	}.say("by", in.by).say("from_decompose_of", in.partOfTask).say("request", in.request))
 	switch {
 	case err != nil:
 		return err

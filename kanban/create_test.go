@@ -25,7 +25,7 @@ func TestCreateWritesWhatHermesReads(t *testing.T) {
 		t.Errorf("skills: %s", got)
 	}
 	want := `{"assignee": "dev", "status": "ready", "parents": [], "creator_task_id": null, "tenant": "acme", "workspace_kind": "worktree", ` +
-		`"workspace_path": "/repo", "branch_name": "fix", "project_id": null, "skills": ["a", "é"], "goal_mode": true, "model_override": "m", "provider_override": "p"}`
+		`"workspace_path": "/repo", "branch_name": "fix", "project_id": null, "skills": ["a", "é"], "goal_mode": true, "model_override": "m", "provider_override": "p", "request": "b75aaef47f73af0d"}`
 	if got := b.scalar(t, `SELECT payload FROM task_events`); got != want {
 		t.Errorf("payload: %s", got)
 	}

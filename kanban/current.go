@@ -29,11 +29,14 @@ func (r *Root) Current() Slug {
 	return slug
 }
 
-// SetCurrent makes a board the current one.
+// SetCurrent makes a board the current one. The default board must have a file.
 func (r *Root) SetCurrent(slug Slug) error {
 	info, err := r.Lookup(slug)
 	if err != nil {
 		return err
+	}
+	if slug == DefaultSlug && !info.HasFile && info.Trouble == "" { // it is always listed, though nobody may have made it
+		return missingBoard(slug, info.Path)
 	}
 	err = r.fs.MkdirAll("kanban", dirMode)
 	if err == nil {

@@ -43,7 +43,7 @@ func missingCard(id string) error {
 	}
 }
 
-func conflict(id string, sentinel error, format string, args ...any) error {
+func conflict(id string, sentinel error, format string, args ...any) *problem.Error {
 	return &problem.Error{Kind: problem.Conflict, Thing: cardThing(id), What: fmt.Sprintf(format, args...), Fate: unchanged, Err: mark{sentinel}}
 }
 

@@ -98,7 +98,7 @@ func (t *txn) moveBy(card Task, to Status, m Movement, r *Released) (err error) 
 	case to == StatusDone:
 		return t.completeByHand(card, m)
 	case to == StatusBlocked:
-		return t.block(card.ID, Block{Reason: m.words("blocked by hand")})
+		return t.block(card.ID, m.block())
 	case to == StatusScheduled:
 		_, err = t.schedule(card, Schedule{Reason: m.words("scheduled by hand")}, rule{})
 		return err
@@ -112,6 +112,15 @@ func (t *txn) moveBy(card Task, to Status, m Movement, r *Released) (err error) 
 	}
 	r.Descendants, err = t.reopen(card, to, m)
 	return err
+}
+
+// block is the move as a block: only words that were given become a comment.
+func (m Movement) block() Block {
+	block := Block{Reason: m.words("blocked by hand")}
+	if m.Reason != "" {
+		block.By = m.Actor
+	}
+	return block
 }
 
 func (m Movement) words(otherwise string) string {

@@ -87,9 +87,11 @@ WHERE run_id = ? AND kind = 'claimed' ORDER BY id LIMIT 1`
 )
 
 // resumeStatus is where a parked card goes on: review if the newest line of its life says that it came from there.
-func (t *txn) resumeStatus(id string) (Status, error) {
+func (t *txn) resumeStatus(id string) (Status, error) { return resumeStatus(t.Conn, id) }
+
+func resumeStatus(c *sqlite.Conn, id string) (Status, error) {
 	var found string
-	if _, err := t.Row(selectLastLifecycle, []any{id}, &found); err != nil {
+	if _, err := c.Row(selectLastLifecycle, []any{id}, &found); err != nil {
 		return "", err
 	}
 	return resumeFrom(found), nil

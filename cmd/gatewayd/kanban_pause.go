@@ -28,23 +28,38 @@ func (v *boardVerbs) onBoardAsPerson(cmd *cobra.Command, do func(context.Context
 }
 
 func (v *boardVerbs) pauseVerb() *cobra.Command {
-	return &cobra.Command{
+	return v.readVerb(&cobra.Command{
 		Use: "pause [REASON...]", Short: "Start no card of the board until it is resumed; workers that run go on", Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return v.onBoardAsPerson(cmd, func(ctx context.Context, h house, b *kanban.Board) error {
 				if err := b.Pause(ctx, kanban.Pause{Mode: kanban.PauseStarts, Reason: words(args, 0), By: h.speaker()}); err != nil {
 					return err
 				}
-				fmt.Fprintf(v.std.out, "board %s is paused: no card starts until `gatewayd kanban resume` (a Hermes dispatcher does not know of pauses)\n", b.Slug())
-				return nil
+				return v.emitPause(ctx, b, 0, func(w io.Writer, _ int) {
+					fmt.Fprintf(w, "board %s is paused: no card starts until `gatewayd kanban resume` (a Hermes dispatcher does not know of pauses)\n", b.Slug())
+				})
 			})
 		},
+	})
+}
+
+// emitPause says how the board stands now.
+func (v *boardVerbs) emitPause(ctx context.Context, b *kanban.Board, asked int, text func(w io.Writer, running int)) error {
+	running, err := b.Running(ctx)
+	if err != nil {
+		return err
 	}
+	pause, err := b.Paused(ctx)
+	if err != nil {
+		return err
+	}
+	body := map[string]any{"board": b.Slug(), "pause": pause, "running": len(running), "asked_to_end": asked}
+	return v.emit(body, func(w io.Writer) { text(w, len(running)) })
 }
 
 func (v *boardVerbs) drainVerb() *cobra.Command {
 	var kill, wait bool
-	cmd := &cobra.Command{
+	cmd := v.readVerb(&cobra.Command{
 		Use: "drain [REASON...]", Short: "Start no card, and let the board become empty of workers", Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return v.onBoardAsPerson(cmd, func(ctx context.Context, h house, b *kanban.Board) error {
@@ -52,24 +67,31 @@ func (v *boardVerbs) drainVerb() *cobra.Command {
 				if err := b.Pause(ctx, kanban.Pause{Mode: kanban.PauseDrain, Reason: reason, By: h.speaker()}); err != nil {
 					return err
 				}
+				asked := 0
 				if kill {
-					asked, err := b.StopAll(ctx, reason, h.speaker())
-					if err != nil {
+					var err error
+					if asked, err = b.StopAll(ctx, reason, h.speaker()); err != nil {
 						return err
 					}
-					fmt.Fprintf(v.std.out, "%d workers are asked to end; their cards go back to where they were claimed from\n", asked)
+					if !v.json {
+						fmt.Fprintf(v.std.out, "%d workers are asked to end; their cards go back to where they were claimed from\n", asked)
+					}
 				}
 				if wait {
-					return v.waitEmpty(ctx, b)
+					if err := v.waitEmpty(ctx, b); err != nil {
+						return err
+					}
 				}
-				running, err := b.Running(ctx)
-				if err == nil {
-					fmt.Fprintf(v.std.out, "board %s is being drained: %d workers run, no card starts until `gatewayd kanban resume`\n", b.Slug(), len(running))
-				}
-				return err
+				return v.emitPause(ctx, b, asked, func(w io.Writer, running int) {
+					if wait {
+						fmt.Fprintf(w, "board %s is drained\n", b.Slug())
+						return
+					}
+					fmt.Fprintf(w, "board %s is being drained: %d workers run, no card starts until `gatewayd kanban resume`\n", b.Slug(), running)
+				})
 			})
 		},
-	}
+	})
 	cmd.Flags().BoolVar(&kill, "kill", false, "end the workers that run")
 	cmd.Flags().BoolVar(&wait, "wait", false, "return when no worker runs any more")
 	return cmd
@@ -86,7 +108,6 @@ func (v *boardVerbs) waitEmpty(ctx context.Context, b *kanban.Board) error {
 		case err != nil:
 			return err
 		case len(running) == 0:
-			fmt.Fprintf(v.std.out, "board %s is drained\n", b.Slug())
 			return nil
 		case len(running) != last:
 			last = len(running)
@@ -101,18 +122,19 @@ func (v *boardVerbs) waitEmpty(ctx context.Context, b *kanban.Board) error {
 }
 
 func (v *boardVerbs) resumeVerb() *cobra.Command {
-	return &cobra.Command{
+	return v.readVerb(&cobra.Command{
 		Use: "resume", Short: "Let a paused or drained board start cards again", Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return v.onBoardAsPerson(cmd, func(ctx context.Context, h house, b *kanban.Board) error {
 				if err := b.Resume(ctx, h.speaker()); err != nil {
 					return err
 				}
-				fmt.Fprintf(v.std.out, "board %s starts cards again\n", b.Slug())
-				return nil
+				return v.emit(map[string]any{"board": b.Slug(), "pause": nil}, func(w io.Writer) {
+					fmt.Fprintf(w, "board %s starts cards again\n", b.Slug())
+				})
 			})
 		},
-	}
+	})
 }
 
 func (v *boardVerbs) authorizePRVerb() *cobra.Command {

@@ -91,12 +91,25 @@ func (v *boardVerbs) terminateVerb() *cobra.Command {
 }
 
 func (v *boardVerbs) promoteVerb() *cobra.Command {
-	var force bool
+	var force, dry bool
 	cmd := v.reasoned("promote CARD [REASON...]", "Let a waiting or blocked card go on now", atLeast(1), func(ctx context.Context, o order, card string) (outcome, error) {
+		if dry {
+			would, err := o.WouldPromote(ctx, card, force)
+			return wouldPromote(card, would), err
+		}
 		return outcome{says: card + " is promoted"}, o.PromoteByHand(ctx, card, o.rest, o.actor().Name, force)
 	})
 	cmd.Flags().BoolVar(&force, "force", false, "although parents are open: the links to them are taken away")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would happen, and change nothing")
 	return cmd
+}
+
+func wouldPromote(card string, p kanban.Promotion) outcome {
+	out := outcome{says: card + " would be " + string(p.To), beside: map[string]any{"dry_run": true, "promotion": p}}
+	if len(p.Unlinked) > 0 {
+		out.says += " and no longer wait for " + strings.Join(p.Unlinked, ", ")
+	}
+	return out
 }
 
 func (v *boardVerbs) moveVerb() *cobra.Command {

@@ -94,7 +94,14 @@ func (v *boardVerbs) claimVerb() *cobra.Command {
 		}
 		claim, err := o.Claim(ctx, card, kanban.Claimer{Lock: kanban.ClaimLock(), TTL: ttl, Review: review})
 		said := fmt.Sprintf("claimed %s as run %d until %s; complete or block it with --run %d", card, claim.Run.ID, epoch(claim.Run.ClaimExpires), claim.Run.ID)
-		return outcome{says: said, beside: map[string]any{"run": claim.Run}}, err
+		if err != nil {
+			return outcome{}, err
+		}
+		at := worker.Place{Kind: claim.Task.WorkspaceKind, Path: claim.Task.WorkspacePath, Task: card, Root: o.root.WorkspacesDir(o.Slug())}.Dir()
+		if at != "" {
+			said += "\nworkspace: " + line(at)
+		}
+		return outcome{says: said, beside: map[string]any{"run": claim.Run, "workspace": at}}, nil
 	})
 	span(cmd.Flags(), &ttl, "ttl", kanban.DefaultClaimTTL, "how long the claim holds without a heartbeat")
 	cmd.Flags().BoolVar(&review, "review", false, "take a card that waits for review")
@@ -170,7 +177,7 @@ func (v *boardVerbs) blockVerb() *cobra.Command {
 		if strings.TrimSpace(o.rest) == "" {
 			return outcome{}, usagef("REASON is empty; say what the card waits for")
 		}
-		block.Reason = o.rest
+		block.Reason, block.By = o.rest, o.actor().Name
 		if block.Run, err = o.fence(card, run); err != nil {
 			return outcome{}, err
 		}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"net/http"
 	"time"
@@ -88,7 +89,7 @@ func parseComplete(o object) (change, error) {
 
 func parseBlock(o object) (change, error) {
 	var block kanban.Block
-	err := o.read(into("run_id", &block.Run), into("reason", &block.Reason), into("kind", &block.Kind))
+	err := o.read(into("run_id", &block.Run), into("reason", &block.Reason), into("kind", &block.Kind), actorInto(&block.By))
 	return only(func(ctx context.Context, board *kanban.Board, card string) error {
 		return board.Block(ctx, card, block)
 	}), err
@@ -141,11 +142,15 @@ func dueInto(plan *kanban.Schedule) func(object) error {
 
 func parsePromote(o object) (change, error) {
 	var reason, actor string
-	var force bool
-	err := o.read(into("reason", &reason), actorInto(&actor), into("force", &force))
-	return only(func(ctx context.Context, board *kanban.Board, card string) error {
-		return board.PromoteByHand(ctx, card, reason, actor, force)
-	}), err
+	var force, dry bool
+	err := o.read(into("reason", &reason), actorInto(&actor), into("force", &force), into("dry_run", &dry))
+	return func(ctx context.Context, board *kanban.Board, card string) (map[string]any, error) {
+		if dry {
+			would, err := board.WouldPromote(ctx, card, force)
+			return map[string]any{"dry_run": true, "promotion": would}, err
+		}
+		return nil, board.PromoteByHand(ctx, card, reason, actor, force)
+	}, err
 }
 
 // speaker is the name under which a client of the API writes when it gives none of its own.
@@ -261,7 +266,23 @@ func parseSetModel(o object) (change, error) {
 
 func modelInto(choice *kanban.ModelChoice) []func(object) error {
 	return []func(object) error{
-		into("model_override", &choice.Model), into("provider_override", &choice.Provider), into("reasoning_effort", &choice.Reasoning),
+		clearable("model_override", "clear_model", &choice.Model), clearable("provider_override", "clear_provider", &choice.Provider),
+		clearable("reasoning_effort", "clear_reasoning", &choice.Reasoning),
+	}
+}
+
+// clearable reads a field that "" clears, and the flag by which Hermes' forms clear it.
+func clearable(field, flag string, dst **string) func(object) error {
+	return func(o object) error {
+		var clear bool
+		if err := errors.Join(take(o, field, dst), take(o, flag, &clear)); err != nil || !clear {
+			return err
+		}
+		if *dst != nil && **dst != "" {
+			return errField(o.name(flag), "does not go together with %s", field)
+		}
+		*dst = new("")
+		return nil
 	}
 }
 

@@ -23,6 +23,18 @@ type Place struct {
 	BoardWorkdir       string // the board's default_workdir, for worktree cards without a path
 }
 
+// Dir is the directory that Make makes of it. That of a worktree depends on its repository: it is known by its path, once
+// there is one, and "" before.
+func (p Place) Dir() string {
+	switch {
+	case p.Kind == "" || p.Kind == "scratch":
+		return filepath.Join(p.Root, p.Task)
+	case p.Path == "":
+		return ""
+	}
+	return filepath.Clean(p.Path)
+}
+
 // Made is a workspace that is there now.
 type Made struct{ Path, Branch string }
 
@@ -54,7 +66,7 @@ func (w Workspaces) makeKind(ctx context.Context, p Place) (Made, error) {
 // makeScratch makes <root>/<task>. A link in its place is refused: it would lead the worker, and later the
 // removal, somewhere else.
 func makeScratch(p Place) (Made, error) {
-	dir := filepath.Join(p.Root, p.Task)
+	dir := p.Dir()
 	if err := os.MkdirAll(p.Root, 0o700); err != nil {
 		return Made{}, err
 	}
@@ -78,5 +90,5 @@ func makeDir(p Place) (Made, error) {
 	if err := os.MkdirAll(p.Path, 0o755); err != nil {
 		return Made{}, err
 	}
-	return Made{Path: filepath.Clean(p.Path)}, nil
+	return Made{Path: p.Dir()}, nil
 }
