@@ -45,18 +45,37 @@ const holderName = 60 // of a command line, in an error
 // Holders lists every other process that has the database, its -wal or its -shm open, by device and inode, or a
 // generation of the three that lies there no more. It fails closed: a process that may not be looked into counts
 // when its command line names this program, Hermes or the database, and where nothing can be read one unknown
-// holder is given. It blocks for a look at all processes, one to twenty milliseconds.
+// holder is given. It blocks for a look at all processes, one to twenty milliseconds, and while a child that was
+// just forked seems to hold the file, at most forkWait.
 func Holders(path string) ([]Holder, error) {
 	full, err := resolve(path)
 	if err != nil {
 		return nil, fmt.Errorf("look for holders of %s: %w", path, err)
 	}
 	others := func(h Holder) bool { return h.PID != os.Getpid() }
-	scan, err := procfs.ScanFiles(procfs.OnDisk)
-	if err != nil {
-		return []Holder{{PID: UnknownPID, Err: err}}, nil
+	for limit := time.Now().Add(forkWait); ; time.Sleep(forkPoll) {
+		scan, err := procfs.ScanFiles(procfs.OnDisk)
+		if err != nil {
+			return []Holder{{PID: UnknownPID, Err: err}}, nil
+		}
+		found := keep(holdersIn(scan, full), others)
+		if !slices.ContainsFunc(found, justForked) || time.Now().After(limit) {
+			return found, nil
+		}
 	}
-	return keep(holdersIn(scan, full), others), nil
+}
+
+// A child that this process has just forked has all of its descriptors, and its command line, until it runs its program,
+// which takes as long as the machine is busy. It is no holder; one that is there longer than this counts.
+const (
+	forkWait = 2 * time.Second
+	forkPoll = 2 * time.Millisecond
+)
+
+func justForked(h Holder) bool {
+	stat, err := procfs.ReadStat(h.PID)
+	own, _ := procfs.Command(os.Getpid())
+	return err == nil && stat.PPID == os.Getpid() && h.Command == own
 }
 
 func keep(all []Holder, want func(Holder) bool) []Holder {

@@ -58,7 +58,7 @@ func TestVacuumRefusesWhileAnotherHandleOfThisProcessIsThere(t *testing.T) {
 		if err := peer.Exec("SELECT count(*) FROM rows"); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		if _, err := f.Vacuum(ctx); ClassOf(err) != Busy || !problem.Is(err, problem.Busy) {
 			t.Errorf("%s: %v", mode, err)
 		}
