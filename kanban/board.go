@@ -3,6 +3,7 @@ package kanban
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -98,14 +99,31 @@ func Open(ctx context.Context, opts Options) (*Board, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.file, err = sqlite.Open(ctx, b.fileOptions(opts, &init))
-	if err != nil {
+	if b.file, err = b.openMade(ctx, opts, &init); err != nil {
 		return nil, b.explain(err)
 	}
 	if err := b.mend(ctx, opts, &init, note); err != nil {
 		return nil, err
 	}
 	return b, nil
+}
+
+// openMade opens the file. A board has no tables yet while another process makes it: that one has the lock of first openers,
+// and is waited for before anybody is told to move the file away.
+func (b *Board) openMade(ctx context.Context, opts Options, init *initLock) (*sqlite.File, error) {
+	file, err := sqlite.Open(ctx, b.fileOptions(opts, init))
+	if errors.Is(err, errNoTables) && begun(opts.Path) && !mutation.On("unfinished-board-is-refused") {
+		b.log.Debug("board has no tables yet, waiting for who makes it", "path", opts.Path)
+		init.acquire(ctx)
+		file, err = sqlite.Open(ctx, b.fileOptions(opts, init))
+	}
+	return file, err
+}
+
+// begun reports whether somebody ever opened the file to make a board of it.
+func begun(path string) bool {
+	_, err := os.Lstat(path + initLockSuffix)
+	return err == nil
 }
 
 func (b *Board) fileOptions(opts Options, init *initLock) sqlite.Options {

@@ -94,6 +94,9 @@ func (r *Root) Update(slug Slug, change MetaChange) (Info, error) {
 	if change == (MetaChange{}) {
 		return Info{}, invalid("the change of board "+quote(string(slug)), "changes nothing", "name a field that is to be changed")
 	}
+	if change.MaxInProgress != nil && *change.MaxInProgress < 0 {
+		return Info{}, invalidField("max_in_progress", "max_in_progress of board "+string(slug), "is negative", "0 takes the limit away")
+	}
 	info, err := r.Lookup(slug)
 	if err != nil {
 		return Info{}, err

@@ -223,6 +223,9 @@ func (t *txn) closeWith(card Task, status, outcome, summary, metadata string) (R
 
 var (
 	prURL = regexp.MustCompile(`^https?://github\.com/([^/\s]+/[^/\s]+)/pull/[0-9]+/?$`)
+	// repository is what a pull request's URL must be of, as GitHub writes it.
+	repository = regexp.MustCompile(`^[^/\s]+/[^/\s]+$`)
+
 	prose = regexp.MustCompile(`\bt_[a-f0-9]{8,}\b`)
 )
 

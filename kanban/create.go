@@ -230,7 +230,7 @@ func (in NewTask) checked() (NewTask, error) {
 		return in, invalidField("title", "the new card", "has no title", "give it one")
 	}
 	for _, step := range []func(*NewTask) error{
-		(*NewTask).checkAssignee, (*NewTask).checkSkills, (*NewTask).checkWorkspace, (*NewTask).checkLimits, (*NewTask).checkModel,
+		(*NewTask).checkAssignee, (*NewTask).checkSkills, (*NewTask).checkWorkspace, (*NewTask).checkLimits, (*NewTask).checkModel, (*NewTask).checkContract,
 	} {
 		if err := step(&in); err != nil {
 			return in, err
@@ -239,6 +239,16 @@ func (in NewTask) checked() (NewTask, error) {
 	in.Parents = unique(in.Parents)
 	in.CreatedBy, in.Tenant = clean(strings.TrimSpace(in.CreatedBy)), clean(strings.TrimSpace(in.Tenant))
 	return in, nil
+}
+
+// checkContract refuses a contract that no completion could fulfil.
+func (in *NewTask) checkContract() error {
+	c := strings.TrimSpace(in.CompletionContract)
+	in.CompletionContract = c
+	if c == "" || c == noWork || prURL.MatchString(c) || repository.MatchString(c) {
+		return nil
+	}
+	return invalidField("completion_contract", "completion contract "+quote(c), "is not known", "use local-only, a repository as OWNER/NAME, or the URL of a pull request on GitHub")
 }
 
 func (in *NewTask) checkAssignee() (err error) {

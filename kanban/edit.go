@@ -2,6 +2,7 @@ package kanban
 
 import (
 	"context"
+	"reflect"
 	"slices"
 )
 
@@ -25,6 +26,9 @@ WHERE id = ?`
 // Edit changes a card in any status. What changes nothing leaves no event. A new title or body is a fresh start for the
 // breaker of a card that nobody runs.
 func (b *Board) Edit(ctx context.Context, task string, e Edit) error {
+	if reflect.ValueOf(e).IsZero() {
+		return invalid("the change of "+cardThing(task), "changes nothing", "name a field that is to be changed")
+	}
 	metadata, err := e.check(task)
 	if err != nil {
 		return err

@@ -7,6 +7,8 @@ import (
 )
 
 const (
+	initLockSuffix = ".init.lock"
+
 	initLockPoll = 50 * time.Millisecond
 	// initLockWait bounds the queue of first openers: a holder that hangs must not hang every board with it.
 	initLockWait = 10 * time.Second
@@ -30,9 +32,9 @@ func (l *initLock) acquire(ctx context.Context) {
 	l.tried = true
 	ctx, cancel := context.WithTimeout(ctx, initLockWait)
 	defer cancel()
-	lock, err := waitLock(ctx, l.path+".init.lock", initLockPoll)
+	lock, err := waitLock(ctx, l.path+initLockSuffix, initLockPoll)
 	if err != nil {
-		l.log.Warn("first-open lock not taken, going on without it", "path", l.path+".init.lock", "error", err)
+		l.log.Warn("first-open lock not taken, going on without it", "path", l.path+initLockSuffix, "error", err)
 		return
 	}
 	l.lock = lock

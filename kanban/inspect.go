@@ -56,8 +56,13 @@ func isMissing(path string) bool {
 
 // emptyBoard: SQLite calls it a database, but nobody has made a board of it. Only a file without a byte counts as new.
 func emptyBoard(slug Slug, path string) error {
-	return noBoard(slug, path, "has no tables", "move it away with its -wal and -shm, then "+createHint(slug))
+	return &problem.Error{
+		Kind: problem.NotFound, Thing: boardThing(slug, path), What: "has no tables", Fate: "nothing was created",
+		Remedy: "move it away with its -wal and -shm, then " + createHint(slug), Err: mark{errNoTables},
+	}
 }
+
+var errNoTables = fmt.Errorf("no tables: %w", ErrNotFound)
 
 func noBoard(slug Slug, path, what, remedy string) error {
 	return &problem.Error{

@@ -15,7 +15,7 @@ import (
 
 // Hands are how a process reaches the files of boards: in the daemon through its registry, elsewhere by opening them.
 type Hands struct {
-	Open  func(ctx context.Context, slug Slug) (*Board, func(), error)
+	Open  Opener
 	Close func(ctx context.Context, dir string) error // closes what this process has open below dir, whoever uses it; nil = nothing is
 }
 

@@ -10,6 +10,9 @@ const setModel = `UPDATE tasks SET model_override = ?, provider_override = ?, re
 // SetModel changes it, for the next attempt. A provider needs a model: clearing the model clears a provider that is not
 // named.
 func (b *Board) SetModel(ctx context.Context, task string, m ModelChoice) error {
+	if m == (ModelChoice{}) {
+		return invalid("the model of "+cardThing(task), "is not chosen", "name a model, a provider or a reasoning effort")
+	}
 	return b.write(ctx, "set model", func(t *txn) error {
 		card, err := loadTask(t.Conn, task)
 		if err != nil {

@@ -120,7 +120,6 @@ func TestEditSaysWhatItChanged(t *testing.T) {
 		events []string
 		fields string
 	}{
-		{Edit{}, nil, ""},
 		{Edit{Title: new("a "), Priority: &none}, nil, ""},
 		{Edit{Tenant: new("")}, []string{"edited"}, `{"fields": ["tenant"]}`},
 		{Edit{Title: new("b"), Body: new("c"), Priority: &seven}, []string{"edited", "reprioritized"}, `{"fields": ["title", "body"]}`},

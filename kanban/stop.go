@@ -2,6 +2,7 @@ package kanban
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"gatewayd/internal/mutation"
@@ -88,10 +89,18 @@ func (b *Board) Terminate(ctx context.Context, run RunID, reason, actor string) 
 			return Released{}, err
 		}
 		if card.CurrentRunID != run {
-			return Released{}, staleRun(task, run, card)
+			return Released{}, overRun(run, card)
 		}
 		return t.take(card, Stop{Reason: reason, Actor: actor})
 	})
+}
+
+// overRun is staleRun for a person who would end a run.
+func overRun(run RunID, card Task) error {
+	return &problem.Error{
+		Kind: problem.Conflict, Thing: runThing(run), What: fmt.Sprintf("of %s is over: the card is %s", cardThing(card.ID), card.Status), Fate: unchanged,
+		Remedy: "list its runs with `gatewayd kanban runs " + card.ID + "`", Err: mark{ErrStaleRun},
+	}
 }
 
 func missingRun(run RunID) error {

@@ -20,8 +20,11 @@ func ClaimLock() string { return hostname() + ":" + strconv.Itoa(os.Getpid()) }
 // HostLocal reports whether a claim was made on this machine. Only then do its pids mean anything here.
 func HostLocal(lock string) bool { return strings.HasPrefix(lock, hostname()+":") }
 
-// clean makes foreign text storable: what is no UTF-8 becomes U+FFFD.
-func clean(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+// clean makes foreign text storable: what is no UTF-8 becomes U+FFFD, and so does NUL, which ends a text for programs in C and
+// can be no part of a worker's argument.
+func clean(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}
 
 // firstLine is the first line of a text that has any letters, at most n characters long.
 func firstLine(s string, n int) string {

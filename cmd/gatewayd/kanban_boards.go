@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,7 +23,7 @@ func (v *boardVerbs) boardsVerb() *cobra.Command {
 	cmd.RunE = list.RunE
 	cmd.AddCommand(list, v.boardsShowVerb(), v.boardsExportVerb())
 	for _, verb := range []*cobra.Command{
-		v.boardsCreateVerb(), v.boardsSwitchVerb(), v.boardsRenameVerb(), v.boardsWorkdirVerb(), v.boardsRemoveVerb(), v.boardsArchiveVerb(), v.boardsImportVerb(),
+		v.boardsCreateVerb(), v.boardsSwitchVerb(), v.boardsRenameVerb(), v.boardsWorkdirVerb(), v.boardsCapVerb(), v.boardsRemoveVerb(), v.boardsArchiveVerb(), v.boardsImportVerb(),
 	} {
 		cmd.AddCommand(v.forPeople(verb))
 	}
@@ -47,7 +48,7 @@ func (v *boardVerbs) forPeople(cmd *cobra.Command) *cobra.Command {
 
 func (v *boardVerbs) boardsListVerb() *cobra.Command {
 	var all bool
-	cmd := v.readVerb(&cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List the boards", Args: exactly(0), RunE: func(*cobra.Command, []string) error {
+	cmd := v.readVerb(&cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List the boards", Args: exactly(0), RunE: func(cmd *cobra.Command, _ []string) error {
 		h, err := v.openRoot()
 		if err != nil {
 			return err
@@ -57,13 +58,11 @@ func (v *boardVerbs) boardsListVerb() *cobra.Command {
 			return err
 		}
 		current := h.root.Current()
-		return v.emit(map[string]any{"boards": boards, "current": current}, func(w io.Writer) {
-			table(w, func(row func(...any)) {
-				for _, b := range boards {
-					row(pointer(b.Slug == current), b.Slug, b.Name, b.Path)
-				}
-			})
-		})
+		shown := make([]kanban.Counted, 0, len(boards))
+		for _, b := range boards {
+			shown = append(shown, v.counted(cmd.Context(), h, b, current))
+		}
+		return v.emit(map[string]any{"boards": shown, "current": current}, func(w io.Writer) { printBoards(w, shown) })
 	}})
 	cmd.Flags().BoolVar(&all, "all", false, "archived boards too")
 	return cmd
@@ -74,6 +73,56 @@ func listed(root *kanban.Root, all bool) ([]kanban.Info, error) {
 		return root.AllBoards()
 	}
 	return root.Boards()
+}
+
+// counted counts a board's cards. A board that cannot be read does not keep the others from being shown.
+func (v *boardVerbs) counted(ctx context.Context, h house, info kanban.Info, current kanban.Slug) kanban.Counted {
+	shown, err := kanban.Count(ctx, info, current, v.opener(h))
+	if err != nil && shown.Trouble == "" {
+		shown.Trouble = err.Error()
+	}
+	return shown
+}
+
+// opener opens a board for this process alone.
+func (v *boardVerbs) opener(h house) kanban.Opener {
+	return func(ctx context.Context, slug kanban.Slug) (*kanban.Board, func(), error) {
+		b, err := kanban.Open(ctx, boardOptions(h.Config, h.root, slug, v.warnings(h.Loaded)))
+		if err != nil {
+			return nil, nil, err
+		}
+		return b, func() { _ = b.Close() }, nil
+	}
+}
+
+func printBoards(w io.Writer, boards []kanban.Counted) {
+	table(w, func(row func(...any)) {
+		for _, b := range boards {
+			row(pointer(b.IsCurrent), b.Slug, b.Name, boardState(b), b.Path)
+		}
+	})
+	for _, b := range boards {
+		if b.Trouble != "" {
+			fmt.Fprintf(w, "board %s: %s\n", b.Slug, line(b.Trouble))
+		}
+	}
+}
+
+// boardState is a board in a word or two: whether it starts cards, and how many it has.
+func boardState(b kanban.Counted) string {
+	switch {
+	case !b.HasFile:
+		return "not made yet"
+	case b.Counts == nil:
+		return "cannot be read"
+	case b.Archived:
+		return "archived, " + many(b.Total, "card")
+	case b.Pause != nil && b.Pause.Mode == kanban.PauseDrain:
+		return "draining, " + many(b.Total, "card")
+	case b.Pause != nil:
+		return "paused, " + many(b.Total, "card")
+	}
+	return many(b.Total, "card")
 }
 
 func pointer(is bool) string {
@@ -171,6 +220,7 @@ func printBoard(w io.Writer, b kanban.Info, current bool) {
 			{"icon", b.Icon},
 			{"color", b.Color},
 			{"default workdir", b.DefaultWorkdir},
+			{"max in progress", numberOr(b.MaxInProgress, "")},
 			{"file", b.Path},
 			{"trouble", b.Trouble},
 		} {
@@ -217,6 +267,25 @@ func (v *boardVerbs) boardsWorkdirVerb() *cobra.Command {
 		})
 }
 
+func (v *boardVerbs) boardsCapVerb() *cobra.Command {
+	return v.onSlug(&cobra.Command{Use: "set-max-in-progress SLUG N", Short: "Set how many workers a board has at the same time (none: kanban.max_per_board)", Args: exactly(2)},
+		func(_ context.Context, h house, slug kanban.Slug, args []string) error {
+			n, says := 0, fmt.Sprintf("board %s has as many workers as kanban.max_per_board lets it have", slug)
+			if args[0] != "none" {
+				var err error
+				if n, err = strconv.Atoi(args[0]); err != nil || n < 1 {
+					return usagef("N must be a whole number from 1, or none, not %q", args[0])
+				}
+				says = fmt.Sprintf("board %s has at most %s at the same time", slug, many(n, "worker"))
+			}
+			if _, err := h.root.Update(slug, kanban.MetaChange{MaxInProgress: &n}); err != nil {
+				return err
+			}
+			fmt.Fprintln(v.std.out, says)
+			return nil
+		})
+}
+
 func (v *boardVerbs) boardsRemoveVerb() *cobra.Command {
 	var forGood bool
 	cmd := v.onSlug(&cobra.Command{Use: "rm SLUG", Aliases: []string{"remove", "delete"}, Short: "Archive a board, or delete it for good with --delete", Args: exactly(1)},
@@ -256,13 +325,7 @@ func (v *boardVerbs) removeThere(ctx context.Context, h house, slug kanban.Slug,
 		}
 		return removed, daemon.call(ctx, http.MethodDelete, fmt.Sprintf("/api/boards/%s?delete=%t", slug, forGood), nil, &removed)
 	}
-	hands := kanban.Hands{Open: func(ctx context.Context, slug kanban.Slug) (*kanban.Board, func(), error) {
-		b, err := kanban.Open(ctx, boardOptions(h.Config, h.root, slug, v.warnings(h.Loaded)))
-		if err != nil {
-			return nil, nil, err
-		}
-		return b, func() { _ = b.Close() }, nil
-	}}
+	hands := kanban.Hands{Open: v.opener(h)}
 	if forGood {
 		return h.root.Delete(ctx, slug, hands)
 	}
@@ -303,7 +366,7 @@ func (v *boardVerbs) export(ctx context.Context, h house, b *kanban.Board, file 
 	}
 	body := map[string]any{"path": path, "manifest": done.Manifest, "missing": done.Missing}
 	return v.emit(body, func(w io.Writer) {
-		fmt.Fprintf(w, "exported board %s: %d cards to %s\n", b.Slug(), done.Manifest.Counts["tasks"], path)
+		fmt.Fprintf(w, "exported board %s: %s to %s\n", b.Slug(), many(done.Manifest.Counts["tasks"], "card"), path)
 		if n := len(done.Missing); n > 0 {
 			fmt.Fprintf(v.std.err, "note: %d attachments are not in it, because their file is not there\n", n)
 		}
@@ -345,14 +408,14 @@ func (v *boardVerbs) importFile(ctx context.Context, h house, file string, o kan
 	}
 	f, err := os.Open(file)
 	if err != nil {
-		return kanban.Imported{}, unusable("archive "+file, "name the file that `gatewayd kanban boards export` wrote", err)
+		return kanban.Imported{}, unreadable("archive "+file, "name the file that `gatewayd kanban boards export` wrote", err)
 	}
 	defer f.Close()
 	return h.root.Import(ctx, f, o)
 }
 
 func (v *boardVerbs) printImported(w io.Writer, done kanban.Imported) {
-	fmt.Fprintf(w, "imported board %s as %s: %d cards (%s)\n", line(done.From), done.Board.Slug, done.Counts["tasks"], done.Board.Path)
+	fmt.Fprintf(w, "imported board %s as %s: %s (%s)\n", line(done.From), done.Board.Slug, many(done.Counts["tasks"], "card"), done.Board.Path)
 	if n := len(done.Parked); n > 0 {
 		fmt.Fprintf(w, "%d cards are in triage now, because they worked in directories of another machine\n", n)
 	}

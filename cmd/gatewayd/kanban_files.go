@@ -56,14 +56,14 @@ func (v *boardVerbs) toAttach(path string) (io.Reader, func(), error) {
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, nil, unusable("file "+path, "name a file that can be read", err)
+		return nil, nil, unreadable("file "+path, "name a file that can be read", err)
 	}
 	if !info.Mode().IsRegular() {
 		return nil, nil, usagef("%s is %s, not a file", path, kindOfFile(info.Mode()))
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, nil, unusable("file "+path, "name a file that can be read", err)
+		return nil, nil, unreadable("file "+path, "name a file that can be read", err)
 	}
 	return f, func() { _ = f.Close() }, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"gatewayd/kanban"
 	"gatewayd/kanban/notify"
+	"gatewayd/sessiondb"
 )
 
 // noticeVerbs are the verbs of subscriptions. The names with a dash are those that Hermes has.
@@ -51,6 +52,9 @@ func (v *boardVerbs) subscribeVerb(use string) *cobra.Command {
 			if err := notify.NewTargets(h.Kanban.Notify, h.Environ, h.Home, nil, nil).Check(ctx, in.Target, in.Address); err != nil {
 				return err
 			}
+			if err := v.hasTarget(ctx, in); err != nil {
+				return err
+			}
 			made, err := b.Subscribe(ctx, in)
 			if err != nil {
 				return err
@@ -66,6 +70,17 @@ func (v *boardVerbs) subscribeVerb(use string) *cobra.Command {
 	f.StringVar(given[kanban.TargetSession], "session", "", "a chat session, by its id")
 	f.StringSliceVar(&kinds, "kinds", nil, "event kinds (default: what a person wants to hear; * is all)")
 	return cmd
+}
+
+// hasTarget refuses a chat session that is not in this home: nobody would ever be told.
+func (v *boardVerbs) hasTarget(ctx context.Context, in kanban.NewSubscription) error {
+	if in.Target != kanban.TargetSession {
+		return nil
+	}
+	return v.onStore(ctx, func(ctx context.Context, s *sessiondb.Store) error {
+		_, err := s.Session(ctx, in.Address)
+		return err
+	})
 }
 
 func about(s kanban.Subscription) string {

@@ -74,7 +74,7 @@ func (v *boardVerbs) drainVerb() *cobra.Command {
 						return err
 					}
 					if !v.json {
-						fmt.Fprintf(v.std.out, "%d workers are asked to end; their cards go back to where they were claimed from\n", asked)
+						fmt.Fprintf(v.std.out, "%s asked to end; cards go back to where they were claimed from\n", many(asked, "worker"))
 					}
 				}
 				if wait {
@@ -87,7 +87,7 @@ func (v *boardVerbs) drainVerb() *cobra.Command {
 						fmt.Fprintf(w, "board %s is drained\n", b.Slug())
 						return
 					}
-					fmt.Fprintf(w, "board %s is being drained: %d workers run, no card starts until `gatewayd kanban resume`\n", b.Slug(), running)
+					fmt.Fprintf(w, "board %s is being drained: %s at work, no card starts until `gatewayd kanban resume`\n", b.Slug(), many(running, "worker"))
 				})
 			})
 		},
@@ -111,7 +111,7 @@ func (v *boardVerbs) waitEmpty(ctx context.Context, b *kanban.Board) error {
 			return nil
 		case len(running) != last:
 			last = len(running)
-			fmt.Fprintf(v.std.err, "waiting for %d workers\n", last)
+			fmt.Fprintf(v.std.err, "waiting for %s\n", many(last, "worker"))
 		}
 		select {
 		case <-ctx.Done():

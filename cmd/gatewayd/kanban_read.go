@@ -84,7 +84,7 @@ func printCard(w io.Writer, t kanban.Task) {
 	if t.Tenant != "" {
 		tenant = " [" + line(t.Tenant) + "]"
 	}
-	fmt.Fprintf(w, "%s %s  %-8s  %-20s%s  %s\n", statusIcon(string(t.Status)), line(t.ID), t.Status, line(t.Assignee), tenant, line(t.Title))
+	fmt.Fprintf(w, "%s %s  %-8s  %-20s%s  %s\n", statusIcon(string(t.Status)), line(t.ID), t.Status, line(t.Assignee), tenant, short(t.Title))
 }
 
 func (v *boardVerbs) showVerb() *cobra.Command {

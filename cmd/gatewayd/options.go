@@ -139,6 +139,11 @@ func kindOfFile(mode fs.FileMode) string {
 	return "a special file (" + mode.Type().String() + ")"
 }
 
+// unreadable is a file that a person names and that cannot be read.
+func unreadable(thing, remedy string, err error) error {
+	return &problem.Error{Kind: problem.Invalid, Thing: thing, What: "cannot be read", Fate: "nothing was changed", Remedy: remedy, Err: err}
+}
+
 // unusable is a directory of ours that cannot be made or written.
 func unusable(thing, remedy string, err error) error {
 	return &problem.Error{Kind: problem.Config, Thing: thing, What: "cannot be used", Fate: "nothing was changed", Remedy: remedy, Err: err}

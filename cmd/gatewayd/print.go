@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -96,6 +97,31 @@ func when(t time.Time) string {
 		return "-"
 	}
 	return t.Local().Format(time.DateTime)
+}
+
+// many is a number of things: "1 card", "2 cards".
+func many[N int | int64](n N, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// numberOr is a number, or a word where it is 0.
+func numberOr(n int, zero string) string {
+	if n == 0 {
+		return zero
+	}
+	return strconv.Itoa(n)
+}
+
+// short is line for a list: whoever wants all of a long text asks for the thing itself.
+func short(s string) string {
+	const most = 200 // about two lines of a wide terminal
+	if runes := []rune(line(s)); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return line(s)
 }
 
 // line shows foreign text on one line. Cards, models and workers write what they like; a control character of theirs

@@ -42,14 +42,6 @@ func (s *server) directoryRoutes(r chi.Router) {
 	r.Patch("/api/boards/{board}", s.handle(s.patchBoard))
 }
 
-// shownBoard is a board with the number of its cards. Counts is nil where the file is not there or cannot be read.
-type shownBoard struct {
-	kanban.Info
-	IsCurrent bool           `json:"is_current"`
-	Counts    map[string]int `json:"counts"`
-	Total     int            `json:"total"` // cards that are not archived
-}
-
 // listBoards answers GET /api/boards; include_archived shows the archived ones too.
 func (s *server) listBoards(r *http.Request) (answer, error) {
 	if s.Boards == nil {
@@ -68,7 +60,7 @@ func (s *server) listBoards(r *http.Request) (answer, error) {
 		return answer{}, err
 	}
 	current := s.Boards.Current()
-	shown := make([]shownBoard, 0, len(list))
+	shown := make([]kanban.Counted, 0, len(list))
 	for _, info := range list {
 		shown = append(shown, s.counted(r.Context(), info, current))
 	}
@@ -76,26 +68,10 @@ func (s *server) listBoards(r *http.Request) (answer, error) {
 }
 
 // counted counts a board's cards. A board that cannot be read does not keep the others from being shown.
-func (s *server) counted(ctx context.Context, info kanban.Info, current kanban.Slug) shownBoard {
-	shown := shownBoard{Info: info, IsCurrent: info.Slug == current}
-	if !info.HasFile {
-		return shown
-	}
-	board, release, err := s.Boards.Acquire(ctx, info.Slug)
-	if err == nil {
-		defer release()
-		var stats kanban.Stats
-		if stats, err = board.Stats(ctx); err == nil {
-			shown.Counts = stats.ByStatus
-		}
-	}
+func (s *server) counted(ctx context.Context, info kanban.Info, current kanban.Slug) kanban.Counted {
+	shown, err := kanban.Count(ctx, info, current, s.Boards.Acquire)
 	if err != nil && shown.Trouble == "" {
 		shown.Trouble = asRefusal(err).message
-	}
-	for status, n := range shown.Counts {
-		if status != string(kanban.StatusArchived) {
-			shown.Total += n
-		}
 	}
 	return shown
 }
@@ -113,7 +89,7 @@ func (s *server) patchBoard(r *http.Request) (answer, error) {
 	var change kanban.MetaChange
 	err = o.read(
 		into("name", &change.Name), into("description", &change.Description), into("icon", &change.Icon), into("color", &change.Color),
-		into("default_workdir", &change.DefaultWorkdir), into("project_id", &change.ProjectID),
+		into("default_workdir", &change.DefaultWorkdir), into("project_id", &change.ProjectID), into("max_in_progress", &change.MaxInProgress),
 	)
 	if err != nil {
 		return answer{}, err

@@ -178,3 +178,27 @@ func TestABoardThatCannotBeReadIsShownWithItsReason(t *testing.T) {
 	}
 	refused(t, ask(h, "GET", "/api/boards/default/tasks", ""), http.StatusServiceUnavailable, "damaged")
 }
+
+// A board's own limit of workers is part of what is said about it; a list of boards says which one is paused.
+func TestABoardsLimitAndPauseAreTold(t *testing.T) {
+	boards := newShelf(t)
+	if _, err := boards.Create(t.Context(), kanban.DefaultSlug, kanban.Meta{}); err != nil {
+		t.Fatal(err)
+	}
+	h, _ := plain(func(o *Options) { o.Boards, o.Dispatch = boards, &bell{} })
+	for body, want := range map[string]int{`{"max_in_progress":2}`: 200, `{"max_in_progress":-1}`: 400, `{"max_in_progress":"x"}`: 400, `{"max_in_progress":1.5}`: 400} {
+		w := ask(h, "PATCH", "/api/boards/default", body)
+		if w.Code != want || want == 400 && !strings.Contains(w.Body.String(), `"param":"max_in_progress"`) {
+			t.Errorf("%s: %d %s", body, w.Code, w.Body)
+		}
+	}
+	if info, err := boards.Lookup(kanban.DefaultSlug); err != nil || info.MaxInProgress != 2 {
+		t.Errorf("%+v, %v", info, err)
+	}
+	if w := ask(h, "POST", "/api/boards/default/pause", `{"reason":"holiday"}`); w.Code != 200 {
+		t.Fatal(w.Body)
+	}
+	if w := ask(h, "GET", "/api/boards", ""); !strings.Contains(w.Body.String(), `"reason":"holiday"`) {
+		t.Error(w.Body)
+	}
+}

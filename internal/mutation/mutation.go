@@ -34,6 +34,7 @@ var List = []Mutation{
 	{"inherited-run-is-believed", "e2e", "TestAnInheritedRunMakesNobodyAWorker"},
 	{"secrets-are-stored", "kanban", "TestNoVerbStoresASecret"},
 	{"fence-is-not-asked", "kanban", "TestABoardHeldForASupersededRunWritesNothing"},
+	{"unfinished-board-is-refused", "kanban", "TestABoardThatIsBeingMadeIsWaitedFor"},
 	{"migration-without-transaction", "sessiondb", "TestKilledBeforeEachStatement/open"},
 	{"compaction-supersedes-tool-rows", "sessiondb", "TestCompactionFoldsKeepsAndCarriesOn"},
 	{"compaction-forgets-kept-rows", "sessiondb", "TestCompactionFoldsKeepsAndCarriesOn"},
