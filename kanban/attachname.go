@@ -16,7 +16,7 @@ const (
 // cleanFilename is what a file is called after it was attached: the last part of what it was called, without control
 // characters, changes of direction and leading dots. Nothing may be left of it.
 func cleanFilename(name string) string {
-	name = clean(name)
+	name = clean(strings.ReplaceAll(name, "\x00", ""))
 	name = name[strings.LastIndexAny(name, `/\`)+1:]
 	name = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' {

@@ -79,9 +79,10 @@ func TestWhatPromotingWouldDoIsSaidAndNotDone(t *testing.T) {
 	wantErr(t, err, ErrConflict)
 }
 
+// Over HTTP a key is one request's; a board's own rule answers the card whatever the words are.
 func TestAnIdempotencyKeyIsOfOneRequest(t *testing.T) {
 	b := newBoard(t)
-	ask := NewTask{Title: "A title", Assignee: "dev", IdempotencyKey: "k", CreatedBy: "ann"}
+	ask := NewTask{Title: "A title", Assignee: "dev", IdempotencyKey: "k", OneRequest: true, CreatedBy: "ann"}
 	first, err := b.Create(t.Context(), ask)
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +95,11 @@ func TestAnIdempotencyKeyIsOfOneRequest(t *testing.T) {
 	if again, err := b.Create(t.Context(), ask); err != nil || again.ID != first.ID {
 		t.Errorf("the same request made %s, %v", again.ID, err)
 	}
-	ask.Body = "something else"
+	ask.Body, ask.OneRequest = "something else", false
+	if again, err := b.Create(t.Context(), ask); err != nil || again.ID != first.ID {
+		t.Errorf("other words made %s, %v", again.ID, err)
+	}
+	ask.OneRequest = true
 	_, err = b.Create(t.Context(), ask)
 	wantErr(t, err, ErrConflict)
 	if !strings.Contains(err.Error(), `"k"`) || b.scalar(t, `SELECT count(*) FROM tasks`) != "1" {

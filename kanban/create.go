@@ -25,6 +25,7 @@ type NewTask struct {
 	Triage             bool
 	InitialStatus      Status // "" or running = the usual rule; blocked = waits for a person
 	IdempotencyKey     string // an open card with this key is answered instead of a new one
+	OneRequest         bool   // the key is one request's alone, as over HTTP: another request under it is a conflict
 	MaxRuntimeSeconds  int64
 	Skills             []string
 	MaxRetries         *int64
@@ -55,8 +56,8 @@ ORDER BY t.created_at DESC, t.rowid DESC LIMIT 1`
 )
 
 // Create makes a card. With an idempotency key that an open card has already, that card is answered and nothing is
-// written, or it is a conflict where the card was asked for in other words: the look and the insert are one transaction. A
-// card created blocked gets its blocked event, so that nothing unblocks it by itself.
+// written, or with OneRequest it is a conflict where the card was asked for in other words: the look and the insert are one
+// transaction. A card created blocked gets its blocked event, so that nothing unblocks it by itself.
 func (b *Board) Create(ctx context.Context, in NewTask) (Task, error) {
 	in.Title, in.Body = b.said(in.Title), b.said(in.Body)
 	asked := in

@@ -12,6 +12,7 @@ import (
 // of it, nor is the board's own default. Fields without a value are left out, so that a field of a later gatewayd changes nothing.
 func (in NewTask) digest(checked NewTask) string {
 	checked.WorkspacePath = in.WorkspacePath
+	checked.OneRequest = false
 	checked.IdempotencyKey, checked.DefaultWorkdir, checked.CreatedBy, checked.CreatorTask = "", "", "", ""
 	said, fields := map[string]any{}, reflect.ValueOf(checked)
 	for i := range fields.NumField() {
@@ -27,14 +28,14 @@ func (in NewTask) digest(checked NewTask) string {
 const selectDigest = `SELECT COALESCE(json_extract(CASE WHEN json_valid(e.payload) THEN e.payload END, '$.request'), '')
 FROM task_events e WHERE e.task_id = ? AND e.kind = 'created' ORDER BY e.id LIMIT 1`
 
-// replay refuses a key that is used for something else. A card that Hermes made, or whose first event is gone, has no digest and is
+// replay refuses a key of one request that is used for another. A card that Hermes made, or whose first event is gone, has no digest and is
 // answered as it is.
 func (t *txn) replay(found Task, in NewTask) error {
 	var first string
 	if _, err := t.Row(selectDigest, []any{found.ID}, &first); err != nil {
 		return err
 	}
-	if first == "" || in.request == "" || first == in.request {
+	if !in.OneRequest || first == "" || in.request == "" || first == in.request {
 		return nil
 	}
 	e := conflict(found.ID, ErrConflict, "was made under the idempotency key %s by another request", quote(in.IdempotencyKey))

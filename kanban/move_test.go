@@ -52,12 +52,12 @@ func TestMovesGoByTheMatrix(t *testing.T) {
 		StatusTodo:      {StatusTriage: {"status"}, StatusScheduled: {"scheduled"}, StatusReady: nil},
 		StatusScheduled: {StatusTriage: {"status"}, StatusTodo: {"status", "promoted"}, StatusReady: {"unblocked"}},
 		StatusReady: {
-			StatusTriage: {"status"}, StatusTodo: {"status", "promoted"}, StatusScheduled: {"scheduled"}, StatusBlocked: {"blocked"},
+			StatusTriage: {"status"}, StatusTodo: {"status", "promoted"}, StatusScheduled: {"scheduled"}, StatusBlocked: {"commented", "blocked"},
 			StatusReview: {"review_requested"}, StatusDone: {"completed"},
 		},
 		StatusRunning: {
 			StatusTriage: {"reclaimed", "status"}, StatusTodo: {"reclaimed", "status", "promoted"}, StatusScheduled: {"reclaimed", "status"},
-			StatusReady: {"reclaimed", "status"}, StatusBlocked: {"blocked"}, StatusReview: {"reclaimed", "status"}, StatusDone: {"completed"},
+			StatusReady: {"reclaimed", "status"}, StatusBlocked: {"commented", "blocked"}, StatusReview: {"reclaimed", "status"}, StatusDone: {"completed"},
 		},
 		StatusBlocked: {
 			StatusTriage: {"status"}, StatusTodo: {"status", "promoted"}, StatusScheduled: {"scheduled"}, StatusReady: {"unblocked"},

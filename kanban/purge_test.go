@@ -65,7 +65,7 @@ func TestADeletedParentHoldsNobodyUp(t *testing.T) {
 			t.Errorf("%s: %v", s, err)
 			continue
 		}
-		if err := b.Edit(t.Context(), card, Edit{}); !problem.Is(err, problem.NotFound) {
+		if err := b.Edit(t.Context(), card, Edit{Title: new("other")}); !problem.Is(err, problem.NotFound) {
 			t.Errorf("%s is still there: %v", s, err)
 		}
 		b.wantStatus(t, child, StatusReady)

@@ -84,6 +84,9 @@ func TestBoardsAndCardsOverHTTP(t *testing.T) {
 	w = ask(h, "POST", "/api/boards/plans/tasks", `{"title":"second","parents":["`+id+`"]}`, header("Idempotency-Key", "once"))
 	second, _ := decoded(t, w)["task"].(map[string]any)
 	again := ask(h, "POST", "/api/boards/plans/tasks", `{"title":"second","parents":["`+id+`"]}`, header("Idempotency-Key", "once"))
+	if other := ask(h, "POST", "/api/boards/plans/tasks", `{"title":"third"}`, header("Idempotency-Key", "once")); other.Code != http.StatusConflict {
+		t.Errorf("another request under the key: %d %s", other.Code, other.Body)
+	}
 	if same, _ := decoded(t, again)["task"].(map[string]any); second["status"] != "todo" || same["id"] != second["id"] {
 		t.Errorf("second %v, asked again %v", second, same)
 	}

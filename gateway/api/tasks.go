@@ -49,7 +49,7 @@ func (s *server) createTask(r *http.Request) (answer, error) {
 		return answer{}, err
 	}
 	if key := r.Header.Get("Idempotency-Key"); card.IdempotencyKey == "" {
-		card.IdempotencyKey = key
+		card.IdempotencyKey, card.OneRequest = key, key != ""
 	}
 	return s.onBoard(r, func(slug kanban.Slug, board *kanban.Board) (answer, error) {
 		if info, err := s.Boards.Lookup(slug); err == nil {
