@@ -188,9 +188,6 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// patience is how long a test waits for what must come: for ever, but for a machine that hangs.
-const patience = time.Minute
-
 // tickUntil ticks until done says so. Between ticks it waits for a worker's end or a short moment, never for a
 // fixed time.
 func tickUntil(t testing.TB, d *Dispatcher, what string, done func() bool) Report {
