@@ -51,7 +51,7 @@ var updateClaimedTask = claimTask + strings.ReplaceAll(taskColumns, "t.", "")
 
 // Claim takes a card: compare and swap, run and event in one transaction. Of any number of claimers one wins. The others get
 // a Conflict problem around ErrTaken, ErrNotReady or ErrParentsOpen; the last one puts the card back to todo. A card whose
-// last worker still lives on this machine is taken, too.
+// last worker still lives on this machine counts as taken.
 func (b *Board) Claim(ctx context.Context, task string, by Claimer) (Claim, error) {
 	if by.Lock == "" {
 		by.Lock = ClaimLock()
