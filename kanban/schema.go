@@ -225,7 +225,7 @@ func schemaIndexes() []index {
 		{"idx_runs_status", "task_runs", "(status)"},
 		{"idx_attachments_task", "task_attachments", "(task_id, created_at)"},
 		{"idx_notify_task", "kanban_notify_subs", "(task_id)"},
-		{"gw_runs_unsettled", "gw_runs", "(run_id) WHERE settled_at IS NULL"},
+		{"gw_runs_unsettled_task", "gw_runs", "(task_id) WHERE settled_at IS NULL"},
 		{"gw_schedules_due", "gw_schedules", "(due_at)"},
 		{"gw_events_deleted", "task_events", "(task_id) WHERE " + ofDeleted},
 		{"gw_events_doubts", "task_events", "(task_id) WHERE " + doubtful},
