@@ -11,7 +11,7 @@ import (
 // killable is everything that changes a store and can be cut anywhere.
 var killable = []work{
 	{name: "open", whole: true, must: []string{"CREATE TABLE messages", "CREATE VIRTUAL TABLE messages_tri", "PRAGMA user_version = "}},
-	{name: "migrate", prepare: firstSchema, whole: true, must: []string{"CREATE INDEX messages_shown", "CREATE TABLE folds", "PRAGMA user_version = "}},
+	{name: "migrate", prepare: firstSchema, whole: true, must: []string{"CREATE INDEX messages_shown", "CREATE TABLE folds", "CREATE TABLE inbox", "PRAGMA user_version = "}},
 	{name: "append", prepare: exchanges(2), begin: turnOf, do: appendThree, whole: true, must: []string{"INSERT INTO messages", "UPDATE sessions"}},
 	{name: "repair", prepare: exchanges(2), begin: turnOf, do: repairLast, whole: true, must: []string{"UPDATE messages", "INSERT INTO messages"}},
 	{name: "compact", prepare: indexedExchanges, begin: foldingOf, do: foldFirst, whole: true, must: []string{"UPDATE messages SET active", "INSERT INTO messages", "INSERT INTO folds", "UPDATE sessions SET message_count"}},
@@ -68,7 +68,9 @@ func firstSchema(t *testing.T, s *Store) {
 	if err := s.WaitIndexed(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := bare(t, s.File().Path()).Exec(`DROP INDEX messages_shown; DROP TABLE folds; DROP TABLE compactions; PRAGMA user_version = 1`); err != nil {
+	err := bare(t, s.File().Path()).Exec(`DROP INDEX messages_shown; DROP TABLE folds; DROP TABLE compactions;
+ALTER TABLE sessions DROP COLUMN settings; DROP TABLE turns; DROP TABLE inbox; DROP TABLE approvals; DROP TABLE grants; DROP TABLE requests; PRAGMA user_version = 1`)
+	if err != nil {
 		t.Fatal(err)
 	}
 }
