@@ -5,14 +5,16 @@ import (
 	"strings"
 )
 
-// IndexFaults asks SQLite's own check for everything that is wrong, through the writer's connection, and reports whether
-// all of it is about indexes that do not agree with their tables: rows are whole then, and a REINDEX mends it. It blocks
-// the writer for a read of the whole file.
+// IndexFaults asks SQLite's own check for everything that is wrong, and reports whether all of it is about indexes that
+// do not agree with their tables: rows are whole then, and a REINDEX mends it. It reads the whole file on a connection of
+// its own, because one keeps the memory of the most it ever did for as long as it is open (measured: 0.3 MiB more for a
+// board with nothing on it); with a rollback journal on the writer's, which waits meanwhile.
 func (f *File) IndexFaults(ctx context.Context) (faults []string, indexOnly bool, err error) {
-	err = f.Peek(ctx, func(c *Conn) (err error) {
+	err = f.Read(ctx, func(c *Conn) (err error) {
 		faults, err = c.faults()
 		return err
 	})
+	f.DropIdle()
 	for _, fault := range faults {
 		if !aboutPlainIndex(fault) {
 			return faults, false, err
