@@ -153,6 +153,7 @@ func TestTwoDaemonsOnOneRootRunEachCardOnceHoweverOftenTheLeaderIsKilled(t *test
 		r.daemons[at] = start(t, d.home)
 	}
 	r.until("every card is done", func() bool { return r.count("SELECT count(*) FROM tasks WHERE status <> 'done'") == 0 })
+	r.until("the end of every worker is accounted for", func() bool { return r.count("SELECT count(*) FROM gw_runs WHERE settled_at IS NULL") == 0 })
 	for _, d := range r.daemons {
 		d.stop()
 	}
@@ -170,7 +171,6 @@ func TestTwoDaemonsOnOneRootRunEachCardOnceHoweverOftenTheLeaderIsKilled(t *test
 		"run that was not well":   "SELECT count(*) FROM task_runs WHERE outcome NOT IN ('completed', 'reclaimed')",
 		"card completed twice":    "SELECT count(*) FROM (SELECT task_id FROM task_events WHERE kind = 'completed' GROUP BY task_id HAVING count(*) > 1)",
 		"failure that is counted": "SELECT count(*) FROM tasks WHERE consecutive_failures > 0",
-		"worker not settled":      "SELECT count(*) FROM gw_runs WHERE settled_at IS NULL",
 	} {
 		if n := r.count(sql); n != 0 {
 			t.Errorf("%s: %d", what, n)
