@@ -61,18 +61,6 @@ type API struct {
 	MaxConcurrentTurns int `yaml:"max_concurrent_turns" default:"0"`
 }
 
-// Tools is what the model may do to this machine.
-type Tools struct {
-	// Terminal is deny or allow.
-	Terminal string `yaml:"terminal" default:"deny" oneof:"deny allow"`
-	// TerminalTimeout ends one command.
-	TerminalTimeout time.Duration `yaml:"terminal_timeout" default:"180s" min:"1s"`
-	// OutputMaxBytes of a command are shown to the model; the middle is dropped.
-	OutputMaxBytes int `yaml:"output_max_bytes" default:"50000" min:"1000"`
-	// Workdir is where commands run; empty is the home's "workspace" directory.
-	Workdir string `yaml:"workdir" kind:"path"`
-}
-
 // Agent is the turn loop.
 type Agent struct {
 	// MaxIterations of model call and tools in one turn.

@@ -16,7 +16,7 @@ import (
 // settle computes what is not written anywhere: absolute paths and the model's key.
 func (l *loader) settle() {
 	l.settleRoot()
-	l.Tools.Workdir = l.absolute(l.Tools.Workdir)
+	l.Tools.Workdir, l.Tools.WriteRoot = l.absolute(l.Tools.Workdir), l.absolute(l.Tools.WriteRoot)
 	l.Backup.Dir = l.absolute(l.Backup.Dir)
 	l.Model.APIKeyFile = l.absolute(l.Model.APIKeyFile)
 	for name, lane := range l.Kanban.Lanes {

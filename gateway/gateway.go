@@ -37,6 +37,8 @@ type Options struct {
 	Log   *slog.Logger // nil: slog.Default
 
 	Terminal      tool.Mode     // tools.terminal, for every known source; empty means deny
+	Files         tool.Mode     // tools.files, likewise
+	Spill         *tool.Spill   // keeps results that are too large for a row; nil: they are cut
 	Dir           string        // where tools work unless a message says otherwise
 	SystemPrompt  string        // for sessions that bring none; empty means DefaultSystemPrompt
 	MaxIterations int           // calls of the model in one turn; 0 means DefaultIterations
@@ -68,10 +70,14 @@ type Gateway struct {
 // New makes a Gateway. It serves from now on, until Run's context ends.
 func New(opts Options) *Gateway {
 	opts = opts.withDefaults()
-	return &Gateway{
+	g := &Gateway{
 		opts: opts, log: opts.Log, holder: func(turn string) (sessiondb.Holder, error) { return sessiondb.SelfHolder(holderLabel(opts.Sole, turn)) },
 		conversations: map[string]*conversation{}, idle: make(chan struct{}),
 	}
+	opts.Tools.Connect(func(ctx context.Context, session, uid, text string) error {
+		return g.Tell(ctx, Told{Session: session, UID: uid, Text: text, Wake: true})
+	})
+	return g
 }
 
 func (o Options) withDefaults() Options {

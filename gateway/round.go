@@ -91,7 +91,7 @@ func (t *turn) runOne(ctx context.Context, call planned, all []planned) error {
 		result = t.perform(ctx, call)
 	}
 	t.progress.touch()
-	result.Content = t.fit(result.Content)
+	result.Content = t.room.Fit(t.toolCall(call), result.Content)
 	rows := make([]sessiondb.NewMessage, 0, len(all))
 	for _, twin := range all {
 		rows = append(rows, sessiondb.NewMessage{
@@ -119,14 +119,8 @@ func skipped(ctx context.Context) tool.Result {
 // perform runs a call through the set, which holds the gate. A tool that does not stop when it is told is left behind: the turn
 // has to end.
 func (t *turn) perform(ctx context.Context, call planned) tool.Result {
-	dir := cmp.Or(t.say.Dir, t.session.Cwd, t.g.opts.Dir)
 	done := make(chan tool.Result, 1)
-	go func() {
-		done <- t.g.opts.Tools.Run(ctx, tool.Call{
-			Session: t.session.ID, Turn: t.id, ID: call.stored.ID, Name: call.name, Args: json.RawMessage(call.args), Dir: dir,
-			Policy: t.policy(), Progress: t.progress.touch, Log: t.log,
-		})
-	}()
+	go func() { done <- t.g.opts.Tools.Run(ctx, t.toolCall(call)) }()
 	select {
 	case result := <-done:
 		return result
@@ -143,11 +137,24 @@ func (t *turn) perform(ctx context.Context, call planned) tool.Result {
 	}
 }
 
-// fit cuts a result to the room that is left in this turn, so that no request grows without bound.
-func (t *turn) fit(content string) string {
+// toolCall is a call with everything its tool may rely on.
+func (t *turn) toolCall(call planned) tool.Call {
+	return tool.Call{
+		Session: t.session.ID, Turn: t.id, ID: call.stored.ID, Name: call.name, Args: json.RawMessage(call.args),
+		Dir: cmp.Or(t.say.Dir, t.session.Cwd, t.g.opts.Dir), Policy: t.policy(), Room: t.room.Left(), Shown: t.shown,
+		Progress: t.progress.touch, Log: t.log,
+	}
+}
+
+// shown is the result of an earlier call as requests carry it now: a function of the live rows alone, so that a compaction, a
+// repair or a rewind needs to tell no tool.
+func (t *turn) shown(turn, call string) (string, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	content = tool.Clip(content, max(leastRoom, t.room))
-	t.room -= len(content)
-	return content
+	for _, row := range t.rows {
+		if row.Role == roleTool && row.ToolCallID == call && row.TurnID == turn {
+			return sent(row), true
+		}
+	}
+	return "", false
 }

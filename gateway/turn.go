@@ -43,25 +43,20 @@ type turn struct {
 	spoke    bool           // text was shown in this turn
 	spending sync.WaitGroup // writes of usage under way
 
-	mu      sync.Mutex // guards rows, spooled and room: results are stored by the goroutines of their calls
+	room    *tool.Room // what results may still take in this turn
+	mu      sync.Mutex // guards rows and spooled: results are stored by the goroutines of their calls
 	rows    []sessiondb.Message
 	spooled []sessiondb.NewMessage // what the store did not take and the spool did; it comes after rows when the store is back
-	room    int                    // bytes that results may still take in this turn
 
 	result Result
 }
 
-// Results of one turn may take this much; beyond it they are cut to a part that still says what happened.
-const (
-	turnRoom   = 400_000
-	leastRoom  = 4_000
-	invalidMax = 3 // rounds in a row whose every call was unusable
-)
+const invalidMax = 3 // rounds in a row whose every call was unusable
 
 func (g *Gateway) newTurn(j *job) *turn {
 	t := &turn{
 		g: g, say: j.say, session: j.session, id: "turn_" + rand.Text()[:16], started: time.Now(), sink: j.sink,
-		progress: newProgress(), room: turnRoom,
+		progress: newProgress(), room: tool.NewRoom(tool.BudgetFor(g.opts.Model.Describe().ContextLength), g.opts.Spill),
 	}
 	t.log = g.log.With("session", t.session.ID, "turn", t.id)
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(j.ctx))
@@ -219,9 +214,9 @@ func (t *turn) take(stored []sessiondb.Message) {
 // policy is what the tools of this turn may do. It is made here, from the message's source, and travels with each call.
 func (t *turn) policy() tool.Policy {
 	if t.say.Source == SourceNotify {
-		return tool.Policy{Context: t.say.Source, Terminal: tool.Deny}
+		return tool.Policy{Context: t.say.Source, Terminal: tool.Deny, Files: tool.Deny}
 	}
-	return tool.Policy{Context: t.say.Source, Terminal: t.g.opts.Terminal}
+	return tool.Policy{Context: t.say.Source, Terminal: t.g.opts.Terminal, Files: t.g.opts.Files}
 }
 
 func (t *turn) request() provider.Request {

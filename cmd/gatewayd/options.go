@@ -78,7 +78,8 @@ func gatewayOptions(loaded config.Loaded, starter tool.Starter, store conversati
 		Nameless: loaded.Worker != nil, // nobody reads a worker's conversation: what becomes of its cards is its card's to say
 	})
 	return gateway.Options{
-		Store: store, Tools: tool.NewSet(terminal, tool.ReadFile{Dir: dir}, tool.SessionSearch{Store: store}), Terminal: tool.Mode(loaded.Tools.Terminal), Dir: dir,
+		Store: store, Tools: tool.NewSet(terminal, tool.ReadFile{Dir: dir}, tool.SessionSearch{Store: store}), Terminal: tool.Mode(loaded.Tools.Terminal), Files: tool.Mode(loaded.Tools.Files), Dir: dir,
+		Spill:        &tool.Spill{Dir: filepath.Join(loaded.Home, "spill"), MaxAge: loaded.Tools.SpillMaxAge, MaxBytes: loaded.Tools.SpillMaxBytes},
 		SystemPrompt: loaded.Agent.SystemPrompt, MaxIterations: loaded.Agent.MaxIterations,
 		StallTimeout: loaded.Agent.TurnStallTimeout, Grace: loaded.Agent.ShutdownGrace,
 	}, nil

@@ -8,6 +8,8 @@ type Permission string
 const (
 	NeedsTerminal Permission = "terminal" // runs commands on this machine
 	NeedsCard     Permission = "card"     // speaks for the worker's own card
+	NeedsFiles    Permission = "files"    // changes files below the root for writing
+	NeedsOwn      Permission = "own"      // changes only what this conversation made itself: its list, its background commands
 )
 
 // permitted is a tool with effects. A tool without it may only read: its other calls are refused.
@@ -29,10 +31,10 @@ func gate(t Tool, call Call) string {
 		return denial
 	}
 	p, ok := t.(permitted)
+	if t.ReadOnly(call.Args) && (!ok || p.Permission() == NeedsOwn) {
+		return ""
+	}
 	if !ok {
-		if t.ReadOnly(call.Args) {
-			return ""
-		}
 		return call.Name + " may only read here; nothing was run"
 	}
 	return permit(p.Permission(), call)
@@ -45,6 +47,15 @@ func permit(need Permission, call Call) string {
 	case need == NeedsTerminal:
 		return "the terminal is switched off here (tools.terminal: deny), so the command was not run. " +
 			"Tell the user that `tools.terminal: allow` in config.yaml and a restart of gatewayd would permit it"
+	case need == NeedsFiles && call.Policy.Files == Allow:
+		return ""
+	case need == NeedsFiles:
+		return "files may not be changed here (tools.files: deny), so nothing was written. " +
+			"Tell the user that `tools.files: allow` in config.yaml and a restart of gatewayd would permit it"
+	case need == NeedsOwn && call.Policy.Context != "notify":
+		return ""
+	case need == NeedsOwn:
+		return call.Name + " may only read in a turn that news of another program began; nothing was changed"
 	case need == NeedsCard && call.Policy.Context == "worker":
 		return ""
 	case need == NeedsCard:

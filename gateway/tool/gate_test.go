@@ -120,10 +120,10 @@ func TestAPanickingToolCostsItsCallOnly(t *testing.T) {
 func TestAResultIsBoundedAndValid(t *testing.T) {
 	ran := 0
 	set := NewSet(probe{name: "a", readOnly: true, ran: &ran, run: func(context.Context, Call) Result {
-		return Result{Content: "\xff\x00" + strings.Repeat("ä", MaxResult), Effect: EffectNone}
+		return Result{Content: "\xff\x00" + strings.Repeat("ä", maxAnswer), Effect: EffectNone}
 	}})
 	r := set.Run(t.Context(), Call{Name: "a", Args: args(map[string]any{}), Policy: cli})
-	if len(r.Content) > MaxResult+200 || strings.ContainsAny(r.Content, "\x00") || !strings.Contains(r.Content, "left out here") {
+	if len(r.Content) > maxAnswer+200 || strings.ContainsAny(r.Content, "\x00") || !strings.Contains(r.Content, "left out here") {
 		t.Errorf("%d bytes: %.60q", len(r.Content), r.Content)
 	}
 	for _, c := range r.Content[10:] {

@@ -15,18 +15,21 @@ const (
 	headShare        = 40 // per cent of the bound that go to the beginning; errors are at the end, so the end gets more
 )
 
-// output keeps the first 40 % and the last 60 % of what is written to it, in bounded memory, without terminal escapes and with
-// long lines cut. It is safe for concurrent use, and never fails.
+// output keeps the first 40 % and the last 60 % of what is written to it, in bounded memory that grows with what comes, without
+// terminal escapes and with long lines cut. It is safe for concurrent use, and never fails.
 type output struct {
-	mu     sync.Mutex
-	escape escapes
-	head   []byte
-	tail   []byte // a ring once it is full
-	next   int    // where the ring continues
-	full   bool
-	total  int // bytes after escapes and long lines were taken out
-	column int
-	cut    int // bytes cut from the current line
+	mu       sync.Mutex
+	headMax  int
+	tailMax  int
+	escape   escapes
+	head     []byte
+	tail     []byte // a ring once it is full
+	next     int    // where the ring continues
+	full     bool
+	total    int // bytes after escapes and long lines were taken out
+	newlines int // of total
+	column   int
+	cut      int // bytes cut from the current line
 }
 
 func newOutput(limit int) *output {
@@ -34,7 +37,7 @@ func newOutput(limit int) *output {
 		limit = DefaultOutputMax
 	}
 	head := limit * headShare / 100
-	return &output{head: make([]byte, 0, head), tail: make([]byte, 0, limit-head)}
+	return &output{headMax: head, tailMax: limit - head}
 }
 
 // Write takes what a command printed.
@@ -76,10 +79,13 @@ func (o *output) endLine() {
 
 func (o *output) keep(b byte) {
 	o.total++
+	if b == '\n' {
+		o.newlines++
+	}
 	switch {
-	case len(o.head) < cap(o.head):
+	case len(o.head) < o.headMax:
 		o.head = append(o.head, b)
-	case len(o.tail) < cap(o.tail):
+	case len(o.tail) < o.tailMax:
 		o.tail = append(o.tail, b)
 	case len(o.tail) > 0:
 		o.full = true
@@ -93,13 +99,21 @@ func (o *output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.endLine()
-	tail := string(o.tail[o.next:]) + string(o.tail[:o.next])
+	head, tail := o.parts()
 	if !o.full {
-		return fewerLines(valid(string(o.head) + tail))
+		return fewerLines(valid(head + tail))
 	}
-	head, tail := trimEnd(string(o.head)), trimStart(tail)
 	missing := o.total - len(head) - len(tail)
 	return fewerLines(valid(fmt.Sprintf("%s\n[… %d of %d bytes left out here …]\n%s", head, missing, o.total, tail)))
+}
+
+// parts gives the beginning and the end; where nothing is missing between them, the second continues the first.
+func (o *output) parts() (head, tail string) {
+	head, tail = string(o.head), string(o.tail[o.next:])+string(o.tail[:o.next])
+	if o.full {
+		return trimEnd(head), trimStart(tail)
+	}
+	return head, tail
 }
 
 func valid(s string) string {

@@ -18,6 +18,7 @@ import (
 )
 
 const (
+	readFileName     = "read_file"
 	readFileLines    = 500    // lines in one answer unless asked otherwise
 	readFileMaxLines = 2_000  // and at most
 	readFileMaxBytes = 60_000 // below MaxResult, with room for line numbers
@@ -31,7 +32,7 @@ type ReadFile struct{ Dir string }
 // Spec tells the model about it.
 func (ReadFile) Spec() provider.ToolSpec {
 	return provider.ToolSpec{
-		Name:        "read_file",
+		Name:        readFileName,
 		Description: "Read a text file below the working directory, with line numbers. Use offset and limit to page through a long one.",
 		Parameters: json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"},` +
 			`"offset":{"type":"integer","description":"first line, from 1"},"limit":{"type":"integer"}},"required":["path"]}`),

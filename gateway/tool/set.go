@@ -13,8 +13,12 @@ import (
 	"gatewayd/gateway/provider"
 )
 
-// MaxResult bounds what one call may answer, in bytes; a tool's own bound is usually lower.
-const MaxResult = 100_000
+// MaxResult bounds what one call may take in a row, in characters; a tool's own bound is usually lower. What is larger is kept
+// beside the row (Room.Fit) up to maxAnswer bytes, which bounds the memory that a tool can cost.
+const (
+	MaxResult = 100_000
+	maxAnswer = 8 << 20
+)
 
 // Set is the tools of a gateway, in a fixed order. It never changes, so the bytes of a request's tool list do not either.
 type Set struct {
@@ -130,7 +134,7 @@ func isObject(args json.RawMessage) bool {
 // bounded makes a result fit for a row and for a request.
 func bounded(r Result) Result {
 	r.Content = strings.ReplaceAll(strings.ToValidUTF8(r.Content, "\uFFFD"), "\x00", "\uFFFD")
-	r.Content = Clip(r.Content, MaxResult)
+	r.Content = Clip(r.Content, maxAnswer)
 	if r.Effect == "" {
 		r.Effect = EffectUnknown
 	}

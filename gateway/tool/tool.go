@@ -26,8 +26,13 @@ type Call struct {
 	Args              json.RawMessage // a JSON object
 	Dir               string          // where the turn works; empty means the tool's own
 	Policy            Policy
+	Room              int          // characters that the result may take, so that a tool that pages makes its page fit; 0: MaxResult
 	Progress          func()       // sign of life; never nil inside Run
 	Log               *slog.Logger // never nil inside Run
+
+	// Shown gives the result of an earlier call as the model is still sent it, and false where its row was compacted, repaired
+	// away or rewound. A tool that says "see above" asks it first; nil means that nothing can be relied on.
+	Shown func(turn, call string) (string, bool)
 }
 
 // Effect is what a call may have changed.
@@ -51,6 +56,7 @@ type Result struct {
 type Policy struct {
 	Context  string // where the call comes from: api, cli, web, worker
 	Terminal Mode   // tools.terminal
+	Files    Mode   // tools.files: writing and patching them
 }
 
 // Mode is a rule for a kind of effect. Everything but Allow denies.
