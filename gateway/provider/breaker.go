@@ -66,3 +66,6 @@ func (b *breaker) settle(probe bool, err *Error) {
 		}
 	}
 }
+
+// DefaultBreakerAfter is how many silent calls in a row open the breaker.
+const DefaultBreakerAfter = breakerAfter

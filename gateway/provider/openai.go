@@ -40,8 +40,22 @@ type Options struct {
 	Stall          time.Duration // between two meaningful chunks; comments do not count
 	MaxRetries     int           // attempts after the first; 0 is none
 
-	Transport http.RoundTripper // nil: a pool of its own
-	Log       *slog.Logger      // nil: discarded
+	API          string            // openai or anthropic; empty: by the host
+	Effort       string            // reasoning effort of requests that ask for none of their own
+	CacheTTL     string            // prompt cache of the Messages API: 5m, 1h, off; empty is 5m
+	BreakerAfter int               // silent calls in a row that open the breaker; 0 is DefaultBreakerAfter, below 0 never
+	Gate         Gate              // nil: nobody waits for anybody
+	Learned      Learned           // what an earlier process learned of this server
+	Remember     func(Learned)     // told when that changes; it must not block for long
+	Refresh      func() string     // reads the key anew after the server refused it; nil: it does not change
+	Transport    http.RoundTripper // nil: a pool of its own
+	Log          *slog.Logger      // nil: discarded
+}
+
+// Learned is what a server taught us and what is worth keeping over a restart. The zero value is nothing.
+type Learned struct {
+	Window  int     `json:"window,omitempty"`  // tokens that fit into it, as its own refusal said
+	Prefill float64 `json:"prefill,omitempty"` // tokens of prompt that it reads in a second, as measured
 }
 
 // client is an OpenAI-compatible server. Safe for concurrent use.

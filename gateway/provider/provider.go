@@ -13,6 +13,7 @@ type Message struct {
 	ToolCalls  []ToolCall
 	ToolCallID string
 	Name       string
+	Thinking   json.RawMessage // what Response.Thinking was; only the wire that gave it sends it
 	Raw        json.RawMessage
 }
 
@@ -32,11 +33,34 @@ type ToolSpec struct {
 	Parameters        json.RawMessage
 }
 
-// Request is one model call. System, when set, goes before the messages. The order of Tools is the caller's and is kept.
+// Request is one model call. System, when set, goes before the messages. The order of Tools is the caller's and is kept. MaxTokens
+// bounds the answer (0: the server's own bound), Temperature nil is the server's own, Effort is how much a reasoning model shall think
+// (minimal, low, medium, high; empty: Options.Effort, and then the server's own). A server that refuses one of the three is asked without
+// it from then on.
 type Request struct {
-	Messages []Message
-	Tools    []ToolSpec
-	System   string
+	Messages    []Message
+	Tools       []ToolSpec
+	System      string
+	MaxTokens   int
+	Temperature *float64
+	Effort      string
+	Caller      Caller
+}
+
+// CallerClass is on whose behalf a call is made. The gate serves the classes in turn.
+type CallerClass string
+
+// The classes. An empty one counts as a chat.
+const (
+	CallerChat   CallerClass = "chat"
+	CallerWorker CallerClass = "worker"
+	CallerAux    CallerClass = "aux" // titles, summaries: what nobody waits for in front of a screen
+)
+
+// Caller says who asks, so that a gate can be fair: between classes, and between the sessions of a class.
+type Caller struct {
+	Class   CallerClass
+	Session string
 }
 
 // Delta is one piece of an answer while it arrives. ToolName announces a call whose arguments are still coming. Notice is a line
@@ -47,17 +71,21 @@ type Delta struct {
 	Notice          string
 }
 
-// Usage counts tokens as the server reported them. Cached is a part of Prompt, Reasoning a part of Completion.
-type Usage struct{ Prompt, Completion, Cached, Reasoning int64 }
+// Usage counts tokens as the server reported them. Cached and CacheWrite are parts of Prompt, Reasoning is a part of Completion.
+type Usage struct{ Prompt, Completion, Cached, CacheWrite, Reasoning int64 }
 
-// Response is a complete answer. FinishReason is the server's word (stop, length, tool_calls, content_filter). With length, the
-// last tool call may be cut off; ToolCall.Complete tells.
+// Response is a complete answer. FinishReason is one of stop, length, tool_calls, content_filter, or a word of the server's own. With
+// length, the last tool call may be cut off; ToolCall.Complete tells. Usage covers also the attempts before it whose server counted
+// them. Thinking is signed reasoning that a server wants back, unchanged, together with the tool calls of the answer it belongs to:
+// whoever stores it puts it into Message.Thinking; a server that does not get it back answers without thinking.
 type Response struct {
 	Text, Reasoning string
+	Thinking        json.RawMessage
 	ToolCalls       []ToolCall
 	FinishReason    string
 	Usage           Usage
 	Model           string
+	Provider        string // who answered: the Description.Provider of that model
 }
 
 // Model answers requests. It is safe for concurrent use. Complete calls the sink from one goroutine, never after it returned, and
@@ -67,11 +95,37 @@ type Model interface {
 	Describe() Description
 }
 
+// Resetter is a Model that can forget what it holds against its server: /new and a switch of models close the breaker.
+type Resetter interface{ Reset() }
+
+// Reset lets a model try its server again at once, where it knows how to.
+func Reset(model Model) {
+	if r, ok := model.(Resetter); ok {
+		r.Reset()
+	}
+}
+
+// Counter is a Model that counts what it did.
+type Counter interface{ Stats() []Stats }
+
+// StatsOf gives what a model counted, one entry for each server that it may ask; nil for a model that does not count.
+func StatsOf(model Model) []Stats {
+	if c, ok := model.(Counter); ok {
+		return c.Stats()
+	}
+	return nil
+}
+
 // Description says which model this is and how it was decided. BaseURL carries no credentials. ContextLength is in tokens, 0
-// when nobody said.
+// when nobody said; WindowFrom says who did: configured, listed by the server, learned from its refusal. Timeouts is for people: each bound, and
+// where it comes from.
 type Description struct {
 	Name, Provider, BaseURL string
+	API                     string // openai or anthropic
 	ContextLength           int
+	WindowFrom              string
 	Origin                  string
+	Timeouts                string
+	Fallbacks               []string // what answers when this one does not, in order
 	Offline                 bool
 }
