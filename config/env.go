@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+
+	"gatewayd/internal/mutation"
 )
 
 // variable is one environment variable and the setting that it overrides. The tunables of boards are also
@@ -82,7 +84,7 @@ func (l *loader) strangers() {
 	known := knownVariables()
 	for _, word := range l.Environ {
 		name, _, _ := strings.Cut(word, "=")
-		if !strings.HasPrefix(name, "GATEWAYD_") || known[name] || tolerated(name) {
+		if !strings.HasPrefix(name, "GATEWAYD_") || known[name] || tolerated(name) || name == mutation.Variable {
 			continue
 		}
 		remedy := "unset it; `gatewayd config show` lists all settings"

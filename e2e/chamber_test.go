@@ -3,7 +3,6 @@ package e2e
 import (
 	"flag"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -26,12 +25,8 @@ func newChamber(t *testing.T, mode string) *chamber.Chamber {
 
 func newChamberIn(t *testing.T, mode, dir string) *chamber.Chamber {
 	t.Helper()
-	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}
-	if name := os.Getenv("GATEWAYD_MUTATION"); name != "" && buildTags != "" {
-		env = append(env, "GATEWAYD_MUTATION="+name)
-	}
 	c, err := chamber.New(chamber.Options{
-		Dir: dir, Mode: mode, Program: programIn(t, mode), Env: env,
+		Dir: dir, Mode: mode, Program: programIn(t, mode), Env: homeEnv(dir),
 		Start: startRole, Seed: *chamberSeed, Length: episodeLength(), Say: t.Logf,
 		Replay: "go test ./e2e -run '" + t.Name() + "' -args -chamber-episode %s -chamber-seed %d",
 	})

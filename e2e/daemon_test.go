@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"gatewayd/config"
+	"gatewayd/internal/mutation"
 	"gatewayd/reaper"
 )
 
@@ -80,12 +81,19 @@ type daemon struct {
 func start(t *testing.T, home string, args ...string) *daemon {
 	t.Helper()
 	d := launch(t, home, args...)
+	d.ready()
+	return d
+}
+
+// ready waits until the daemon answers: until it is this process that does.
+func (d *daemon) ready() {
+	d.t.Helper()
 	d.until("the daemon is ready", func() bool {
-		holder, held, err := config.HolderOf(home)
+		holder, held, err := config.HolderOf(d.home)
 		if err != nil || !held || holder.PID != d.child.PID() || holder.Addr == "" {
 			return false
 		}
-		key, err := config.ReadAPIKey(home)
+		key, err := config.ReadAPIKey(d.home)
 		if err != nil {
 			return false
 		}
@@ -93,16 +101,20 @@ func start(t *testing.T, home string, args ...string) *daemon {
 		var health struct{ PID int }
 		return d.try(http.MethodGet, "/health/detailed", nil, &health) == nil && health.PID == d.child.PID()
 	})
-	return d
 }
 
 // launch runs the daemon and does not wait for it.
 func launch(t *testing.T, home string, args ...string) *daemon {
 	t.Helper()
+	return launchIn(t, home, home, nil, args...)
+}
+
+// launchIn starts the daemon in a directory, with more of an environment than it needs.
+func launchIn(t *testing.T, dir, home string, more []string, args ...string) *daemon {
+	t.Helper()
 	d := &daemon{t: t, home: home, log: &bytes.Buffer{}}
 	argv := append([]string{program, "--home", home, "--addr", "127.0.0.1:0"}, args...)
-	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}
-	child, err := reaper.StartChild(argv, env, home, d.log, d.log)
+	child, err := reaper.StartChild(argv, append(homeEnv(home), more...), dir, d.log, d.log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,6 +127,15 @@ func launch(t *testing.T, home string, args ...string) *daemon {
 		}
 	})
 	return d
+}
+
+// homeEnv is the environment of a program of a home: nothing of whoever runs the tests, but the mutation that is tried.
+func homeEnv(home string) []string {
+	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}
+	if name := os.Getenv(mutation.Variable); name != "" {
+		env = append(env, mutation.Variable+"="+name)
+	}
+	return env
 }
 
 // until asks again until the answer is yes. A daemon that ends meanwhile fails the test at once.
@@ -154,6 +175,21 @@ func (d *daemon) stop() {
 	}
 	if code, signal := d.end(); code != 0 || signal != 0 {
 		d.t.Fatalf("stopped with code %d, signal %d", code, signal)
+	}
+}
+
+// leaveWith stops the daemon as a supervisor does and demands that it exits by itself, in time and with this code.
+func (d *daemon) leaveWith(want int, limit time.Duration) {
+	d.t.Helper()
+	began := time.Now()
+	if err := d.child.Signal(syscall.SIGTERM); err != nil {
+		d.t.Fatal(err)
+	}
+	late := time.AfterFunc(limit, func() { _ = d.child.Signal(syscall.SIGKILL) })
+	defer late.Stop()
+	code, signal, err := d.child.Wait()
+	if code != want || signal != 0 || err != nil {
+		d.t.Errorf("ended after %v with code %d, signal %d: %v", time.Since(began).Round(time.Millisecond), code, signal, err)
 	}
 }
 
@@ -201,8 +237,15 @@ func (d *daemon) send(method, path string, body any) (*http.Response, error) {
 // cli runs a verb beside the daemon.
 func cli(t *testing.T, home string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
+	return cliIn(t, "", home, args...)
+}
+
+// cliIn runs a verb in a directory.
+func cliIn(t *testing.T, dir, home string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
 	cmd := exec.Command(program, append([]string{"--home", home}, args...)...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}
+	cmd.Dir = dir
+	cmd.Env = homeEnv(home)
 	var out, errs strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()

@@ -4,7 +4,10 @@ package mutation
 
 import "os"
 
-var chosen = os.Getenv("GATEWAYD_MUTATION")
+// Variable names the mutation in the environment of a program that takes one.
+const Variable = "GATEWAYD_MUTATION"
+
+var chosen = os.Getenv(Variable)
 
 // On reports whether the mutation is in force.
 func On(name string) bool { return name == chosen }
