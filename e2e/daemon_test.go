@@ -170,12 +170,7 @@ func (d *daemon) end() (code, signal int) {
 // stop ends the daemon as a supervisor does.
 func (d *daemon) stop() {
 	d.t.Helper()
-	if err := d.child.Signal(syscall.SIGTERM); err != nil {
-		d.t.Fatal(err)
-	}
-	if code, signal := d.end(); code != 0 || signal != 0 {
-		d.t.Fatalf("stopped with code %d, signal %d", code, signal)
-	}
+	d.leaveWith(0, patience)
 }
 
 // leaveWith stops the daemon as a supervisor does and demands that it exits by itself, in time and with this code.

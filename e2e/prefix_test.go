@@ -42,9 +42,6 @@ func journeys() []journey {
 		{name: "directories", steps: []func(*traveller){
 			byAPI, elsewhere, byAPI, byCLI, elsewhere, byCLI, byAPI, elsewhere, byCLI, byAPI,
 		}},
-		{name: "surfaces_and_a_compaction", breaks: 1, steps: []func(*traveller){
-			byAPI, byCLI, byPost, byAPI, restart, byCLI, byPost, compress, byAPI, restart, byCLI, byAPI, byPost,
-		}},
 	}
 }
 
@@ -86,18 +83,6 @@ func byCLI(w *traveller) {
 	out, errs, code := cliIn(w.t, w.t.TempDir(), w.home, "chat", "--session", travelled, text)
 	if code != 0 || !strings.Contains(out, text) {
 		w.t.Fatalf("%s: code %d, %s%s", text, code, out, errs)
-	}
-}
-
-func byPost(w *traveller) {
-	text := w.next()
-	w.post(travelled, text, "queue")
-	w.until(text+" is answered", func() bool { return countTold(w.rows(travelled), "Seen: "+text) > 0 })
-}
-
-func compress(w *traveller) {
-	if words := w.slash(travelled, "/compress here 2"); !strings.Contains(words, "ows") {
-		w.t.Errorf("/compress said %q", words)
 	}
 }
 

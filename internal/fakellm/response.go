@@ -55,10 +55,11 @@ type DropMidStream struct {
 // StallMidStream goes silent after so many chunks until it is released, then drops the connection. With Comments it is not quite
 // silent: one keep-alive comment for each receive from that channel.
 type StallMidStream struct {
-	Text     string
-	After    int
-	Release  <-chan struct{}
-	Comments <-chan struct{}
+	Text      string
+	Reasoning string // before the text; the chunks of both count
+	After     int
+	Release   <-chan struct{}
+	Comments  <-chan struct{}
 }
 
 // Raw answers with these bytes, whatever they are.
@@ -179,7 +180,11 @@ func (d DropMidStream) answer(p *reply) {
 }
 
 func (s StallMidStream) answer(p *reply) {
-	for _, delta := range first(s.After, deltas(p, s.Text, nil)) {
+	var list []map[string]any
+	for _, part := range split(s.Reasoning, 0) {
+		list = append(list, map[string]any{"reasoning_content": part})
+	}
+	for _, delta := range first(s.After, append(list, deltas(p, s.Text, nil)...)) {
 		p.delta(delta)
 	}
 	for s.Comments != nil {
