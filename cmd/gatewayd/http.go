@@ -182,6 +182,8 @@ func (b boardDoor) Acquire(ctx context.Context, slug kanban.Slug) (*kanban.Board
 // dispatchDoor lets the API ask why.
 type dispatchDoor struct{ *dispatch.Dispatcher }
 
+func (w dispatchDoor) Now(ctx context.Context) (any, error) { return w.Dispatcher.Now(ctx) }
+
 func (w dispatchDoor) Why(ctx context.Context, board kanban.Slug, task string) (any, error) {
 	return w.Dispatcher.Why(ctx, board, task)
 }

@@ -31,6 +31,7 @@ func (c *cli) kanbanVerb() *cobra.Command {
 	cmd.AddCommand(v.seeVerbs()...)
 	cmd.AddCommand(v.noticeVerbs()...)
 	cmd.AddCommand(v.pauseVerbs()...)
+	cmd.AddCommand(v.dispatchVerb())
 	cmd.AddCommand(v.fileVerbs()...)
 	return cmd
 }

@@ -144,9 +144,6 @@ func (v *boardVerbs) printOne(e kanban.Event, withCard bool) error {
 func (v *boardVerbs) tailVerb() *cobra.Command {
 	every := time.Second
 	cmd := v.readVerb(&cobra.Command{Use: "tail [CARD]", Short: "Follow a card's history until it is done or archived", Args: between(0, 1), RunE: func(cmd *cobra.Command, args []string) error {
-		if every < 10*time.Millisecond {
-			return usagef("--interval must be 10ms or more, not %v", every)
-		}
 		return v.onBoard(cmd.Context(), func(ctx context.Context, h house, b *kanban.Board) error {
 			card, err := h.card(args)
 			if err != nil {
@@ -158,7 +155,7 @@ func (v *boardVerbs) tailVerb() *cobra.Command {
 			})
 		})
 	}})
-	cmd.Flags().DurationVar(&every, "interval", every, "how often to look")
+	cmd.Flags().Var((*pace)(&every), "interval", "how often to look")
 	return cmd
 }
 
@@ -166,9 +163,6 @@ func (v *boardVerbs) watchVerb() *cobra.Command {
 	every := 500 * time.Millisecond
 	var f kanban.EventFilter
 	cmd := v.readVerb(&cobra.Command{Use: "watch", Short: "Follow what happens on a board from now on", Args: exactly(0), RunE: func(cmd *cobra.Command, _ []string) error {
-		if every < 10*time.Millisecond {
-			return usagef("--interval must be 10ms or more, not %v", every)
-		}
 		return v.onBoard(cmd.Context(), func(ctx context.Context, _ house, b *kanban.Board) (err error) {
 			if !cmd.Flags().Changed("after") {
 				if f.After, err = b.LatestEvent(ctx); err != nil {
@@ -183,7 +177,7 @@ func (v *boardVerbs) watchVerb() *cobra.Command {
 	flags.StringVar(&f.Tenant, "tenant", "", "only events of this tenant's cards")
 	flags.StringSliceVar(&f.Kinds, "kinds", nil, "only these kinds of events, with commas between")
 	flags.Int64Var(&f.After, "after", 0, "begin behind this event (default: now)")
-	flags.DurationVar(&every, "interval", every, "how often to look")
+	flags.Var((*pace)(&every), "interval", "how often to look")
 	return cmd
 }
 

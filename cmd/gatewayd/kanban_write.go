@@ -64,6 +64,9 @@ func (v *boardVerbs) commentVerb() *cobra.Command {
 				return "", err
 			}
 		}
+		if most < 0 {
+			return "", usagef("--max-len must be 0 (no limit) or more, not %d", most)
+		}
 		if n := len([]rune(said)); most > 0 && n > most {
 			return "", usagef("the comment has %d characters, more than --max-len %d; nothing was written", n, most)
 		}

@@ -63,10 +63,12 @@ type Boards interface {
 	Import(ctx context.Context, archive io.Reader, o kanban.ImportOptions) (kanban.Imported, error)
 }
 
-// Dispatch is told of new cards and explains why one does not run. Why's answer is sent as it is.
+// Dispatch is told of new cards, explains why one does not run, and looks after all at once when a person asks. The answers are
+// sent as they are.
 type Dispatch interface {
 	Wake(board kanban.Slug)
 	Why(ctx context.Context, board kanban.Slug, task string) (any, error)
+	Now(ctx context.Context) (any, error)
 }
 
 // Notices checks who may be told of events, and tries whether a subscriber hears: the notifier.
@@ -182,6 +184,7 @@ func (s *server) routes(r chi.Router) {
 	s.seeRoutes(r)
 	s.noticeRoutes(r)
 	s.pauseRoutes(r)
+	s.dispatchRoutes(r)
 	s.fileRoutes(r)
 	s.boardRoutes(r)
 }

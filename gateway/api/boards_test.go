@@ -55,6 +55,8 @@ type bell struct{ woken []kanban.Slug }
 
 func (b *bell) Wake(slug kanban.Slug) { b.woken = append(b.woken, slug) }
 
+func (b *bell) Now(context.Context) (any, error) { return map[string]any{"spawned": []any{}}, nil }
+
 func (b *bell) Why(_ context.Context, slug kanban.Slug, task string) (any, error) {
 	if task == "t_none" {
 		return nil, &problem.Error{Kind: problem.NotFound, Thing: "card " + task, What: "is not on this board"}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"gatewayd/config"
+	"gatewayd/internal/problem"
 	"gatewayd/internal/procfs"
 	"gatewayd/kanban"
 	"gatewayd/kanban/worker"
@@ -243,12 +244,18 @@ func TestOfTwoDispatchersOneLeadsAndTheOtherTakesOver(t *testing.T) {
 	}
 	id := card(t, b, "ok")
 	wait(t, "the card", isStatus(t, b, id, kanban.StatusDone))
+	if _, err := second.Now(t.Context()); !problem.Is(err, problem.Conflict) || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
+		t.Errorf("asked for a tick the follower answers %v", err)
+	}
 	if n := second.Status().Ticks; n != 0 {
 		t.Errorf("the follower ticked %d times", n)
 	}
 	cancel()
 	must(t, <-ended)
-	wait(t, "the second to lead", func() bool { return second.Status().Lock.Ours })
+	report, err := second.Now(t.Context())
+	if err != nil || report.Boards != 1 || !second.Status().Lock.Ours {
+		t.Errorf("asked when nobody leads it answers %+v, %v", report, err)
+	}
 	id = card(t, b, "ok")
 	wait(t, "the second card", isStatus(t, b, id, kanban.StatusDone))
 }

@@ -110,5 +110,13 @@ func (p *pass) finish() Report {
 	r := p.Report
 	r.Took = time.Since(p.now)
 	slices.SortFunc(r.Spawned, func(a, b Item) int { return int(a.Run - b.Run) })
+	for _, list := range []*[]Item{
+		&r.Spawned, &r.Completed, &r.Crashed, &r.TimedOut, &r.Stale, &r.Reclaimed, &r.RateLimited, &r.Violations, &r.SpawnFailed, &r.AutoBlocked,
+		&r.Promoted, &r.Woken, &r.Dismissed, &r.Deferred, &r.Reconciled, &r.Assigned, &r.Adopted,
+	} {
+		*list = append([]Item{}, *list...) // never null in JSON
+	}
+	r.Reaped, r.Locked, r.Disabled = append([]string{}, r.Reaped...), append([]kanban.Slug{}, r.Locked...), append([]kanban.Slug{}, r.Disabled...)
+	r.Failed = append([]Failure{}, r.Failed...)
 	return r
 }
