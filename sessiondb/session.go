@@ -117,12 +117,15 @@ func (s *Store) querySession(c *sqlite.Conn, query, arg string) (Session, bool, 
 	return Session{}, false, nil
 }
 
-// SetTitle names a session.
+// SetTitle names a session; an empty title takes its name away. A Conflict problem when another session is called so.
 func (s *Store) SetTitle(ctx context.Context, id, title string) error {
 	title = strings.ToValidUTF8(title, "\uFFFD")
 	return s.file.Write(ctx, sqlite.Op{
 		Label: "set title", Patience: sqlite.Ordinary,
 		Do: func(tx *sqlite.Tx) error {
+			if err := takenTitle(tx.Conn, id, title); err != nil {
+				return err
+			}
 			res, err := tx.Exec(`UPDATE sessions SET title = ? WHERE id = ?`, title, id)
 			if err == nil && res.Changes == 0 {
 				return errSessionMissing(id)

@@ -91,5 +91,8 @@ var List = []Mutation{
 	{"columns-without-warnings", "gateway/api", "TestABoardsCardsCarryTheirWarnings"},
 	{"why-hides-a-hold", "kanban/dispatch", "TestWhyHidesNoHoldBehindTheFirst"},
 	{"worker-reaches-other-cards", "kanban", "TestAWorkerReachesItsOwnCardAndAddsToOthers"},
+	{"titles-are-not-compared", "sessiondb", "TestATitleBelongsToOneSession"},
+	{"people-of-a-group-meet", "gateway/route", "TestNoTwoPlacesMeet"},
+	{"command-needs-its-whole-name", "gateway/slash", "TestWhatIsACommandAndWhatIsAText"},
 	{"verb-wakes-nobody", "gateway/api", "TestEveryChangeWakesTheDispatcher"},
 }
