@@ -11,22 +11,40 @@ import (
 // maxCalls bounds the tool calls of one answer; no model asks for so many, a looping server does.
 const maxCalls = 128
 
-var errGarbage = errors.New("a chunk is no JSON object")
+var (
+	errGarbage      = errors.New("a chunk is no JSON object")
+	errTooManyCalls = errors.New("the answer has more than 128 tool calls")
+)
 
 // assembly builds one answer out of chunks. It is a pure state machine: what the sink shall see is returned, not sent.
 type assembly struct {
 	text, reasoning strings.Builder
 	calls           []*callParts
+	thoughts        []*thought
 	finish          string
+	done            bool // the server said that nothing follows
 	usage           Usage
+	fresh           int64 // prompt tokens that were neither read from a cache nor written to one, where they are counted apart
 	model           string
+	progress        progress
 }
+
+// thought is one signed piece of reasoning, or one that the server keeps to itself.
+type thought struct {
+	index           int64
+	text, signature string
+	hidden          string
+}
+
+// progress is how much of the prompt a server has read, where it says so.
+type progress struct{ read, of int64 }
 
 // callParts is a tool call under construction. index is -1 when the server sent none.
 type callParts struct {
 	index     int64
 	id, name  string
 	arguments strings.Builder
+	whole     string // arguments that came in one piece; pieces that follow replace them
 }
 
 // apply takes one chunk. It returns what is new and whether it was meaningful: text, reasoning or a part of a tool call. An error
@@ -44,7 +62,7 @@ func (a *assembly) apply(data []byte) (Delta, bool, error) {
 	}
 	a.takeUsage(top["usage"])
 	var delta Delta
-	meaningful := false
+	meaningful := a.takeProgress(looseObject(top["prompt_progress"]))
 	for _, raw := range looseList(top["choices"]) {
 		choice := looseObject(raw)
 		if index, ok := looseInt(choice["index"]); ok && index != 0 {
@@ -56,7 +74,7 @@ func (a *assembly) apply(data []byte) (Delta, bool, error) {
 		}
 		body := looseObject(choice["delta"])
 		if len(body) == 0 {
-			body = looseObject(choice["message"])
+			body = a.unlessRepeated(looseObject(choice["message"]))
 		}
 		more, err := a.takeDelta(body, &delta)
 		if err != nil {
@@ -65,6 +83,14 @@ func (a *assembly) apply(data []byte) (Delta, bool, error) {
 		meaningful = meaningful || more
 	}
 	return delta, meaningful, nil
+}
+
+// unlessRepeated drops a message that says once more what the deltas have said: some servers end a stream with the whole answer.
+func (a *assembly) unlessRepeated(message map[string]json.RawMessage) map[string]json.RawMessage {
+	if a.text.Len()+len(a.calls) > 0 && looseText(message["content"]) == a.text.String() {
+		return nil
+	}
+	return message
 }
 
 // takeDelta adds one delta object. Servers that send reasoning under both of its names send it twice, so the first one counts.
@@ -88,7 +114,7 @@ func (a *assembly) takeDelta(body map[string]json.RawMessage, delta *Delta) (boo
 			delta.ToolName = name
 		}
 		if len(a.calls) > maxCalls {
-			return false, errors.New("the answer has more than 128 tool calls")
+			return false, errTooManyCalls
 		}
 		meaningful = true
 	}
@@ -137,8 +163,27 @@ func (a *assembly) find(index int64, id string) *callParts {
 	return nil
 }
 
+// takeProgress reads how far the server is with the prompt and reports whether it got further.
+func (a *assembly) takeProgress(fields map[string]json.RawMessage) bool {
+	read, ok := looseInt(fields["processed"])
+	if !ok || read <= a.progress.read {
+		return false
+	}
+	a.progress.read = read
+	a.progress.of, _ = looseInt(fields["total"])
+	return true
+}
+
 // done reports whether the arguments so far are a whole object.
-func (c *callParts) done() bool { return ToolCall{Arguments: c.arguments.String()}.Complete() }
+func (c *callParts) done() bool { return ToolCall{Arguments: c.text()}.Complete() }
+
+// text is the arguments so far.
+func (c *callParts) text() string {
+	if c.arguments.Len() == 0 {
+		return c.whole
+	}
+	return c.arguments.String()
+}
 
 // addName takes a name that comes whole, in pieces, repeated, or growing.
 func (c *callParts) addName(name string) string {
@@ -191,6 +236,7 @@ func (a *assembly) takeUsage(raw json.RawMessage) {
 	if usage.Cached == 0 {
 		usage.Cached = read("prompt_cache_hit_tokens", fields)
 	}
+	usage.CacheWrite = read("cache_write_tokens", looseObject(fields["prompt_tokens_details"]))
 	usage.Cached = min(usage.Cached, usage.Prompt)
 	if usage != (Usage{}) {
 		a.usage = usage
@@ -207,9 +253,10 @@ func (a *assembly) partial() Response {
 func (a *assembly) response() Response {
 	response := a.partial()
 	response.FinishReason = a.finish
+	response.Thinking = a.signed()
 	seen := map[string]bool{}
 	for _, parts := range a.calls {
-		call := ToolCall{ID: parts.id, Name: parts.name, Arguments: parts.arguments.String()}
+		call := ToolCall{ID: parts.id, Name: parts.name, Arguments: parts.text()}
 		if call.ID == "" || seen[call.ID] {
 			call.ID = "call_" + rand.Text()
 		}
@@ -226,6 +273,27 @@ func (a *assembly) response() Response {
 		response.FinishReason = "stop"
 	}
 	return response
+}
+
+// signed is the reasoning that has to go back to the server with the calls that came of it, as the server wants it.
+func (a *assembly) signed() json.RawMessage {
+	var list []any
+	for _, t := range a.thoughts {
+		switch {
+		case t.hidden != "":
+			list = append(list, map[string]string{"type": "redacted_thinking", "data": t.hidden})
+		case t.signature != "":
+			list = append(list, map[string]string{"type": "thinking", "thinking": t.text, "signature": t.signature})
+		}
+	}
+	if len(a.calls) == 0 || len(list) == 0 {
+		return nil
+	}
+	raw, err := json.Marshal(list)
+	if err != nil {
+		return nil
+	}
+	return raw
 }
 
 func isNull(raw json.RawMessage) bool {

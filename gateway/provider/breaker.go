@@ -6,19 +6,24 @@ import (
 	"time"
 )
 
-// The breaker opens after five calls in a row that went stale, counted over all conversations, and lets one probe through after two
+// The breaker opens after some calls in a row that went stale, counted over all conversations, and lets one probe through after two
 // minutes, then after twice as long, at most every half hour. A latch that only a restart opens is what users of local models
 // complain about most.
 const (
-	breakerAfter = 5
 	breakerFirst = 2 * time.Minute
 	breakerMost  = 30 * time.Minute
 )
 
+// DefaultBreakerAfter is how many silent calls in a row open the breaker.
+const DefaultBreakerAfter = 5
+
 // breaker refuses calls to a server that only hangs. Safe for concurrent use.
 type breaker struct {
+	after int // silent calls in a row that open it; below 0 never
+
 	mu      sync.Mutex
 	stale   int // in a row
+	since   time.Time
 	wait    time.Duration
 	until   time.Time // next probe; zero while closed
 	probing bool
@@ -57,15 +62,33 @@ func (b *breaker) settle(probe bool, err *Error) {
 	}
 	switch {
 	case err == nil || err.Status != 0:
-		b.stale, b.wait, b.until = 0, 0, time.Time{}
+		b.close()
 	case err.Class == Timeout || probe && err.Class == Transport:
 		b.stale++
-		if b.stale >= breakerAfter {
+		if b.after >= 0 && b.stale >= b.after {
+			if b.until.IsZero() {
+				b.since = time.Now()
+			}
 			b.wait = min(max(breakerFirst, 2*b.wait), breakerMost)
 			b.until = time.Now().Add(b.wait)
 		}
 	}
 }
 
-// DefaultBreakerAfter is how many silent calls in a row open the breaker.
-const DefaultBreakerAfter = breakerAfter
+func (b *breaker) close() { b.stale, b.wait, b.until = 0, 0, time.Time{} }
+
+// reset closes it: a person changed something.
+func (b *breaker) reset() { b.mu.Lock(); defer b.mu.Unlock(); b.close() }
+
+// String says how it stands.
+func (b *breaker) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.until.IsZero():
+		return fmt.Sprintf("closed, %d silent calls in a row", b.stale)
+	case b.probing:
+		return "open, one call is trying the server now"
+	}
+	return fmt.Sprintf("open since %s after %d silent calls, next try at %s", b.since.Local().Format(time.TimeOnly), b.stale, b.until.Local().Format(time.TimeOnly))
+}

@@ -16,20 +16,29 @@ const maxMessage = 400
 // Wordings, lower case. Servers agree on status codes only in part; these words decide where the code does not.
 var (
 	overflowWords = []string{
-		"maximum context length", "context length exceeded", "context_length_exceeded", "exceeds the context", "exceed the context",
-		"context window", "available context size", "exceed_context_size", "exceeds context size", "prompt is too long", "input is too long",
-		"reduce the length of the messages", "maximum model length", "max_model_len", "input length exceeds", "exceeds the maximum number of tokens",
-		"exceeds maximum context", "larger than the maximum context", "too many tokens", "exceeds the limit of tokens", "input token count",
-		"truncation is disabled", "n_ctx",
+		"maximum context length", "max context length", "context length exceeded", "context_length_exceeded", "exceeds the context", "exceed the context", "exceed context limit",
+		"context window", "available context size", "exceed_context_size", "exceeds context size", "configured context size", "prompt is too long", "prompt too long", "input is too long",
+		"reduce the length of the messages", "reduce the length of your", "maximum model length", "max_model_len", "input length exceeds", "exceeds the maximum number of tokens",
+		"exceeds maximum context", "larger than the maximum context", "too many tokens", "exceeds the limit of tokens", "input token count", "too many input tokens",
+		"truncation is disabled", "n_ctx", "maximum prompt length", "greater than the context length", "longer than the model's context length", "longer than the maximum model length",
+		"exceeded model token limit", "context length is only", "context limit", "model_context_window_exceeded", "token limit exceeded", "exceeds the maximum allowed length",
+		"maximum allowed input length", "tokens in request more than max tokens allowed", "input tokens exceed", "long context beta", "required for long context", "string too long",
+		"the input (", "range of input length should be",
 	}
-	overloadWords = []string{"overloaded", "over capacity", "at capacity", "no available capacity", "server busy", "engine is currently", "slots are busy"}
+	// tokenRates are about tokens in a minute, which a shorter conversation would not help.
+	tokenRates    = []string{"per minute", "per min", "per day", "rate limit", "rate_limit", "too many requests", "please wait before", "throttl"}
+	overloadWords = []string{"overloaded", "over capacity", "at capacity", "no available capacity", "server busy", "server is busy", "engine is currently", "slots are busy", "no available channel", "capacity constraints"}
 	billingWords  = []string{
-		"insufficient_quota", "insufficient credits", "insufficient balance", "exceeded your current quota", "billing", "payment required", "out of credits",
+		"insufficient_quota", "insufficient quota", "insufficient credits", "insufficient credit", "insufficient balance", "exceeded your current quota", "billing", "payment required", "out of credits",
+		"credit balance is too low", "more credits", "credit_balance", "quota exhausted", "usage limit reached", "spending limit", "account balance", "in arrears", "arrearage",
 	}
-	missingWords = []string{"model_not_found", "model not found", "does not exist", "no such model", "unknown model", "try pulling it", "is not a valid model", "invalid model"}
-	policyWords  = []string{"content_policy", "content policy", "content management policy", "content_filter", "safety system", "flagged as potentially violating"}
-	rateWords    = []string{"rate limit", "rate_limit", "too many requests"}
-	authWords    = []string{"invalid_api_key", "incorrect api key", "invalid api key", "authentication_error", "unauthorized", "api key not valid"}
+	// moneyWords mean money whatever the status is.
+	moneyWords    = []string{"credit balance is too low", "insufficient balance", "insufficient_quota", "insufficient credits", "requires more credits", "arrearage", "access denied due to overdue"}
+	missingWords  = []string{"model_not_found", "model not found", "does not exist", "no such model", "unknown model", "try pulling it", "is not a valid model", "invalid model", "not_found_error", "no endpoints found", "model is not available"}
+	policyWords   = []string{"content_policy", "content policy", "content management policy", "content_filter", "content filter", "safety system", "flagged as potentially violating", "data_inspection_failed", "content exists risk", "usage policy", "prohibited_content"}
+	rateWords     = []string{"rate limit", "rate_limit", "too many requests", "throttl", "requests per minute", "tokens per minute"}
+	upstreamWords = []string{"rate-limited upstream", "rate limited upstream", "upstream rate limit", "error from provider", "upstream_provider", "provider returned error"}
+	authWords     = []string{"invalid_api_key", "incorrect api key", "invalid api key", "authentication_error", "unauthorized", "api key not valid", "invalid x-api-key", "api key expired", "no auth credentials", "permission_error"}
 )
 
 // classify turns a failed answer into an Error. status 0 means the error came inside a 200. It is pure; the key is scrubbed by
@@ -43,7 +52,8 @@ func classify(status int, header http.Header, body []byte) *Error {
 	if err.Message == "" {
 		err.Message = strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status))
 	}
-	words := strings.ToLower(fields.message + " " + fields.code + " " + fields.kind)
+	words := strings.ToLower(strings.Join([]string{fields.message, fields.code, fields.kind, fields.param, fields.raw}, " "))
+	err.words = words
 	err.Class = classOf(status, words)
 	err.RetryAfter = retryAfter(header, body, fields.message)
 	if err.Class == Billing && status == 429 && err.RetryAfter > 0 {
@@ -62,15 +72,11 @@ func classOf(status int, words string) Class {
 		return slices.ContainsFunc(list, func(word string) bool { return strings.Contains(words, word) })
 	}
 	switch {
-	case status == 402, (status == 429 || status == 403 || status == 0) && has(billingWords):
+	case status == 402, has(moneyWords), (status == 429 || status == 403 || status == 0) && has(billingWords) && !has(rateWords):
 		return Billing
-	case status == 429 && has(overloadWords):
-		return Overloaded
 	case status == 429:
-		return RateLimit
-	case status == 401:
-		return Auth
-	case status == 400 && has(authWords):
+		return limited(has)
+	case status == 401, status == 400 && has(authWords):
 		return Auth
 	case status == 403 && has(policyWords):
 		return ContentPolicy
@@ -80,7 +86,7 @@ func classOf(status int, words string) Class {
 		return Overloaded
 	case status == 408, status == 504, status == 524:
 		return Timeout
-	case has(overflowWords):
+	case has(overflowWords) && !has(tokenRates):
 		return ContextOverflow
 	case status == 413:
 		return PayloadTooLarge
@@ -98,6 +104,19 @@ func classOf(status int, words string) Class {
 	return Unknown
 }
 
+// limited sorts a 429: what is too long for any minute is not a matter of waiting.
+func limited(has func([]string) bool) Class {
+	switch {
+	case has(overloadWords):
+		return Overloaded
+	case has([]string{"long context"}):
+		return ContextOverflow
+	case has(upstreamWords):
+		return UpstreamLimit
+	}
+	return RateLimit
+}
+
 // classByWords sorts an error that came inside a 200 without a code.
 func classByWords(has func([]string) bool) Class {
 	switch {
@@ -107,6 +126,8 @@ func classByWords(has func([]string) bool) Class {
 		return Overloaded
 	case has(authWords):
 		return Auth
+	case has([]string{"invalid_request_error", "invalid_argument"}):
+		return FormatError
 	}
 	return ServerError
 }
@@ -115,6 +136,7 @@ func classByWords(has func([]string) bool) Class {
 var remedies = map[Class]string{
 	Auth:            "check the API key (model.api_key_env, model.api_key_file or GATEWAYD_MODEL_API_KEY)",
 	Billing:         "the provider wants money or a higher quota; nothing here can change that",
+	UpstreamLimit:   "the provider's own provider is busy; wait, or choose another model",
 	RateLimit:       "wait, or ask the provider for a higher limit",
 	Overloaded:      "the server has no room; try again later",
 	Timeout:         "the server is too slow for model.first_token_timeout or model.stall_timeout, or it hangs; look at its log",
@@ -128,8 +150,9 @@ var remedies = map[Class]string{
 
 // failure is what an error body says, from whichever place it says it in.
 type failure struct {
-	message, code, kind string
-	status              int
+	message, code, kind, param string
+	raw                        string // what an aggregator was told by the server behind it
+	status                     int
 }
 
 // errorFields reads the envelopes in use: {"error":{...}}, {"error":"..."}, [{"error":...}], {"message":...}, {"detail":...}; else the text
@@ -144,7 +167,8 @@ func errorFields(body []byte) failure {
 	if inner == nil {
 		inner = top
 	}
-	f := failure{kind: looseText(inner["type"]), code: looseText(inner["code"])}
+	f := failure{kind: looseText(inner["type"]), code: looseText(inner["code"]), param: looseText(inner["param"])}
+	f.raw = oneLine(looseText(looseObject(inner["metadata"])["raw"]))
 	if status, ok := looseInt(inner["code"]); ok && status >= 400 && status < 600 {
 		f.status = int(status)
 	} else if status, ok := looseInt(inner["status"]); ok && status >= 400 && status < 600 {
@@ -152,7 +176,7 @@ func errorFields(body []byte) failure {
 	}
 	for _, raw := range []json.RawMessage{inner["message"], top["error"], top["message"], top["detail"]} {
 		if f.message = oneLine(looseText(raw)); f.message != "" {
-			return f
+			return f.withRaw()
 		}
 	}
 	if detail := top["detail"]; len(detail) > 0 {
@@ -160,6 +184,14 @@ func errorFields(body []byte) failure {
 		return f
 	}
 	f.message = plainMessage(body)
+	return f
+}
+
+// withRaw lets the server behind an aggregator speak where the aggregator has nothing to say.
+func (f failure) withRaw() failure {
+	if f.raw != "" && strings.EqualFold(strings.Trim(f.message, ". "), "provider returned error") {
+		f.message += ": " + plainMessage([]byte(f.raw))
+	}
 	return f
 }
 
@@ -191,8 +223,10 @@ func shorten(text string) string {
 	return strings.ToValidUTF8(text[:maxMessage], "") + "…"
 }
 
-var limitPattern = regexp.MustCompile(`(?:context length (?:is|of)|context size[^0-9]{0,20}|context window[^0-9]{0,30}|model length (?:is|of)|` +
-	`maximum (?:number of tokens|of)[^0-9]{0,20}|max_model_len[^0-9]{0,5}|n_ctx[^0-9]{0,5}|> ) ?\(?([0-9][0-9,_]{2,})`)
+// limitPattern finds the window in the words. The number that follows "requested", "has" or "(" is the prompt's.
+var limitPattern = regexp.MustCompile(`(?:context length (?:is|of)(?: only)?|context size[^0-9]{0,20}|context window[^0-9]{0,30}|context length \(|model length (?:is|of)|` +
+	`maximum (?:number of tokens|of|prompt length is|allowed length|allowed input length of|context length)[^0-9]{0,20}|max_model_len[^0-9]{0,5}|n_ctx[^0-9]{0,5}|` +
+	`token limit: |limit of |model with |exceeds the maximum[^0-9]{0,40}|\[1, ?|> ) ?\(?([0-9][0-9,_]{2,})`)
 
 // contextLimit finds the window in an overflow's body: a field where the server has one, else the number after the usual words.
 func contextLimit(body []byte, words string) int {
@@ -200,6 +234,9 @@ func contextLimit(body []byte, words string) int {
 		if n, ok := looseInt(looseObject(looseObject(list[0])["error"])["n_ctx"]); ok && n > 0 {
 			return int(n)
 		}
+	}
+	if strings.Contains(words, "long context") {
+		return 200_000 // what such an account has without the extension
 	}
 	match := limitPattern.FindStringSubmatch(words)
 	if match == nil {

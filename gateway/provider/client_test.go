@@ -50,16 +50,16 @@ func (w *waits) pause(ctx context.Context, d time.Duration, _ func(Delta)) bool 
 	return ctx.Err() == nil
 }
 
-func newClient(t *testing.T, server *fakellm.Server, change ...func(*Options)) (*client, *waits) {
+func clientOf(t *testing.T, server *fakellm.Server, change ...func(*Options)) (*client, *waits) {
 	t.Helper()
 	opts := Options{BaseURL: server.URL(), Name: fakellm.Model, Key: "sk-very-secret-key", MaxRetries: 3}
 	for _, c := range change {
 		c(&opts)
 	}
-	c := NewOpenAI(opts).(*client)
+	c := New(opts).(*client)
 	w := &waits{}
 	c.pause, c.jitter = w.pause, func() float64 { return 0 }
-	t.Cleanup(func() { c.http.CloseIdleConnections() })
+	t.Cleanup(func() { c.http.Load().CloseIdleConnections() })
 	return c, w
 }
 
@@ -87,7 +87,7 @@ const (
 
 func TestAnAnswerStreamsAndCounts(t *testing.T) {
 	server := fakellm.New(t, fakellm.Text{Text: "eight by eight", Reasoning: "think", Usage: fakellm.Usage{Prompt: 11, Completion: 4, Cached: 3}})
-	c, _ := newClient(t, server)
+	c, _ := clientOf(t, server)
 	s := newSeen()
 	got, err := c.Complete(bounded(t), ask, s.sink)
 	if err != nil || got.Text != "eight by eight" || s.text() != got.Text || got.Reasoning != "think" || got.FinishReason != "stop" || got.Model != fakellm.Model {
@@ -108,11 +108,11 @@ func TestTheRequestKeepsItsBytes(t *testing.T) {
 		Messages: []Message{{Raw: json.RawMessage(raw)}, {Role: "assistant", ToolCalls: []ToolCall{{"c", "ls", "{broken"}}}, {Role: "tool", ToolCallID: "c", Content: "no"}},
 		Tools:    []ToolSpec{{Name: "ls", Parameters: json.RawMessage(`{"type": "object"}`)}, {Name: "now"}},
 	}
-	first, err := encode("m", request)
+	first, err := chatAPI{}.encode("m", request, manner{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, _ := encode("m", request)
+	again, _ := chatAPI{}.encode("m", request, manner{})
 	if string(first) != string(again) || !json.Valid(first) {
 		t.Errorf("not stable or not JSON: %s", first)
 	}
@@ -122,7 +122,7 @@ func TestTheRequestKeepsItsBytes(t *testing.T) {
 		}
 	}
 	request.Messages[0].Raw = json.RawMessage(`{"half":`)
-	if _, err := encode("m", request); err == nil {
+	if _, err := (chatAPI{}).encode("m", request, manner{}); err == nil {
 		t.Error("half a message was sent")
 	}
 }
@@ -172,7 +172,7 @@ func TestAMisbehavingServer(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			server := fakellm.New(t, c.script...)
-			client, _ := newClient(t, server)
+			client, _ := clientOf(t, server)
 			s := newSeen()
 			got, err := client.Complete(bounded(t), ask, s.sink)
 			if calls := len(server.Requests()); calls != c.calls {
@@ -206,7 +206,7 @@ func opened() <-chan struct{} {
 
 func TestRetryAfterDecidesTheWait(t *testing.T) {
 	server := fakellm.New(t, fakellm.Error{Status: 429, RetryAfter: "7"}, fakellm.Error{Status: 503}, fakellm.Error{Status: 500, RetryAfter: "99999"}, fakellm.Text{Text: "ok"})
-	c, w := newClient(t, server)
+	c, w := clientOf(t, server)
 	s := newSeen()
 	if _, err := c.Complete(bounded(t), ask, s.sink); err != nil {
 		t.Fatal(err)
@@ -228,7 +228,7 @@ func TestRetryAfterDecidesTheWait(t *testing.T) {
 
 func TestNoRetriesMeansNone(t *testing.T) {
 	server := fakellm.New(t, fakellm.Error{Status: 500}, fakellm.Text{Text: "ok"})
-	c, _ := newClient(t, server, func(o *Options) { o.MaxRetries = 0 })
+	c, _ := clientOf(t, server, func(o *Options) { o.MaxRetries = 0 })
 	if _, err := c.Complete(bounded(t), ask, nil); err == nil || len(server.Requests()) != 1 {
 		t.Errorf("%v after %d calls", err, len(server.Requests()))
 	}
@@ -237,7 +237,7 @@ func TestNoRetriesMeansNone(t *testing.T) {
 func TestReasoningIsNotShownTwice(t *testing.T) {
 	thinking := `{"choices":[{"delta":{"reasoning_content":"hm"}}]}`
 	server := fakellm.New(t, fakellm.Raw{Body: sse(thinking)}, fakellm.Text{Text: "ok", Reasoning: "hm"})
-	c, _ := newClient(t, server)
+	c, _ := clientOf(t, server)
 	s := newSeen()
 	got, err := c.Complete(bounded(t), ask, s.sink)
 	var shown string
@@ -253,7 +253,7 @@ func TestTheCallersCauseEndsTheCallAndIsKept(t *testing.T) {
 	gate := make(chan struct{}, 1)
 	gate <- struct{}{}
 	server := fakellm.New(t, fakellm.Text{Text: "eight by eight", Gate: gate})
-	c, _ := newClient(t, server)
+	c, _ := clientOf(t, server)
 	stopped := errors.New("the person said stop")
 	ctx, cancel := context.WithCancelCause(bounded(t))
 	s := newSeen()
@@ -276,7 +276,7 @@ func TestTheKeyIsInNoError(t *testing.T) {
 	stream := fakellm.Raw{Body: sse(`{"error":{"message":"key ` + key + ` is revoked","code":401}}`)}
 	page := fakellm.Raw{Body: "who is " + key + "\n"}
 	for _, response := range []fakellm.Response{echo, stream, page} {
-		c, _ := newClient(t, fakellm.New(t, response), func(o *Options) { o.MaxRetries = 0 })
+		c, _ := clientOf(t, fakellm.New(t, response), func(o *Options) { o.MaxRetries = 0 })
 		_, err := c.Complete(bounded(t), ask, nil)
 		for e := err; e != nil; e = errors.Unwrap(e) {
 			if text := fmt.Sprintf("%v %+v", e, e); strings.Contains(e.Error(), "secret") || strings.Contains(text, key) {
@@ -287,7 +287,7 @@ func TestTheKeyIsInNoError(t *testing.T) {
 			t.Error("no error")
 		}
 	}
-	c, _ := newClient(t, fakellm.New(t), func(o *Options) { o.BaseURL = "http://user:pass-word@127.0.0.1:1/v1?key=abc" })
+	c, _ := clientOf(t, fakellm.New(t), func(o *Options) { o.BaseURL = "http://user:pass-word@127.0.0.1:1/v1?key=abc" })
 	_, err := c.Complete(bounded(t), ask, nil)
 	if text := fmt.Sprint(err, c.Describe()); strings.Contains(text, "pass-word") || strings.Contains(text, "abc") || !strings.Contains(text, "refused") {
 		t.Errorf("got %s", text)
@@ -295,7 +295,7 @@ func TestTheKeyIsInNoError(t *testing.T) {
 }
 
 func TestAWindowIsLearnedFromTheOverflow(t *testing.T) {
-	c, _ := newClient(t, fakellm.New(t, fakellm.Error{Status: 400, Message: "maximum context length is 4096 tokens"}), func(o *Options) { o.ContextLength = 128000 })
+	c, _ := clientOf(t, fakellm.New(t, fakellm.Error{Status: 400, Message: "maximum context length is 4096 tokens"}), func(o *Options) { o.ContextLength = 128000 })
 	if _, err := c.Complete(bounded(t), ask, nil); err == nil || c.Describe().ContextLength != 4096 {
 		t.Errorf("%v, %+v", err, c.Describe())
 	}
@@ -303,7 +303,7 @@ func TestAWindowIsLearnedFromTheOverflow(t *testing.T) {
 
 func TestANamelessModelIsAskedFor(t *testing.T) {
 	server := fakellm.New(t, fakellm.Text{Text: "ok"})
-	c, _ := newClient(t, server, func(o *Options) { o.Name = "" })
+	c, _ := clientOf(t, server, func(o *Options) { o.Name = "" })
 	if _, err := c.Complete(bounded(t), ask, nil); err != nil || c.Describe().Name != fakellm.Model || server.Requests()[0].JSON()["model"] != fakellm.Model {
 		t.Errorf("%v, %+v", err, c.Describe())
 	}
@@ -311,7 +311,7 @@ func TestANamelessModelIsAskedFor(t *testing.T) {
 
 func TestABaseURLThatIsNoneSaysSo(t *testing.T) {
 	for _, base := range []string{"", "localhost:11434", "ftp://x/v1", "http://", "http://a b/", "http://user:secret@ho st/"} {
-		_, err := NewOpenAI(Options{BaseURL: base, Name: "m"}).Complete(bounded(t), ask, nil)
+		_, err := New(Options{BaseURL: base, Name: "m"}).Complete(bounded(t), ask, nil)
 		failed, ok := errors.AsType[*Error](err)
 		if !ok || failed.Class != FormatError || failed.Remedy == "" || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v", base, err)
@@ -321,7 +321,7 @@ func TestABaseURLThatIsNoneSaysSo(t *testing.T) {
 
 func TestConnectionsAreUsedAgain(t *testing.T) {
 	server := fakellm.New(t, fakellm.Text{Text: "a"}, fakellm.Text{Text: "b"}, fakellm.Text{Text: "c"})
-	c, _ := newClient(t, server)
+	c, _ := clientOf(t, server)
 	from := map[string]bool{}
 	for range 3 {
 		if _, err := c.Complete(bounded(t), ask, nil); err != nil {

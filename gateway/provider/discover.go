@@ -25,7 +25,7 @@ var usual = []struct{ Name, Addr string }{
 func Discover(ctx context.Context, opts Options) (model Model, how string) {
 	if strings.TrimSpace(opts.BaseURL) != "" {
 		opts.Origin = "configured"
-		configured := NewOpenAI(opts)
+		configured := New(opts)
 		d := configured.Describe()
 		name := d.Name
 		if name == "" {
@@ -52,7 +52,7 @@ func discover(ctx context.Context, opts Options, where []place) (Model, string) 
 	var asking sync.WaitGroup
 	for i, server := range where {
 		asking.Go(func() {
-			probe := NewOpenAI(Options{BaseURL: server.url, Transport: transport}).(*client)
+			probe := New(Options{BaseURL: server.url, Transport: transport}).(*client)
 			models, err := probe.list(ctx)
 			if err == nil {
 				found[i] = models
@@ -86,7 +86,7 @@ func local(opts Options, server place, chosen listed, of int) (Model, string) {
 	if opts.ContextLength == 0 {
 		opts.ContextLength = chosen.Window
 	}
-	return NewOpenAI(opts), how
+	return New(opts), how
 }
 
 // choose picks the wanted model, or the first that is no embedding model.

@@ -11,20 +11,21 @@ type Class string
 
 // The classes. Retried here: rate limit, overloaded, server error, timeout, transport, and unknown ones once.
 const (
-	Auth            Class = "auth"              // the key is missing, wrong or not allowed
-	Billing         Class = "billing"           // the account has no money or quota left
-	RateLimit       Class = "rate_limit"        // too many requests; RetryAfter may say how long
-	Overloaded      Class = "overloaded"        // the server has no room; waiting longer helps
-	ServerError     Class = "server_error"      // the server failed on its own
-	Timeout         Class = "timeout"           // no first token, or silence in the middle
-	Transport       Class = "transport"         // no connection, a dropped stream, or bytes that are no answer
-	ContextOverflow Class = "context_overflow"  // the conversation does not fit the model's window
-	PayloadTooLarge Class = "payload_too_large" // the request's bytes were refused
-	ModelNotFound   Class = "model_not_found"   // no such model or no such address on this server
-	ContentPolicy   Class = "content_policy"    // the provider refuses this content
-	FormatError     Class = "format_error"      // the server does not accept this request; repeating it is useless
-	Interrupted     Class = "interrupted"       // the caller's context ended; Err holds its cause
-	Breaker         Class = "breaker"           // refused here without a call, because the last ones all went stale
+	Auth            Class = "auth"                // the key is missing, wrong or not allowed
+	Billing         Class = "billing"             // the account has no money or quota left
+	RateLimit       Class = "rate_limit"          // too many requests; RetryAfter may say how long
+	UpstreamLimit   Class = "upstream_rate_limit" // an aggregator's own provider is limited; our key is not
+	Overloaded      Class = "overloaded"          // the server has no room; waiting longer helps
+	ServerError     Class = "server_error"        // the server failed on its own
+	Timeout         Class = "timeout"             // no first token, or silence in the middle
+	Transport       Class = "transport"           // no connection, a dropped stream, or bytes that are no answer
+	ContextOverflow Class = "context_overflow"    // the conversation does not fit the model's window
+	PayloadTooLarge Class = "payload_too_large"   // the request's bytes were refused
+	ModelNotFound   Class = "model_not_found"     // no such model or no such address on this server
+	ContentPolicy   Class = "content_policy"      // the provider refuses this content
+	FormatError     Class = "format_error"        // the server does not accept this request; repeating it is useless
+	Interrupted     Class = "interrupted"         // the caller's context ended; Err holds its cause
+	Breaker         Class = "breaker"             // refused here without a call, because the last ones all went stale
 	Unknown         Class = "unknown"
 )
 
@@ -40,6 +41,17 @@ type Error struct {
 	Remedy     string
 	Partial    Response
 	Err        error // cause
+
+	words string // everything the server said, in lower case, for those who look for what to mend
+}
+
+// Passes reports whether the trouble may be over by itself, so that the same request is worth sending again later.
+func (c Class) Passes() bool {
+	switch c {
+	case RateLimit, UpstreamLimit, Overloaded, ServerError, Timeout, Transport, Breaker, Unknown:
+		return true
+	}
+	return false
 }
 
 // Error gives class, message, number of attempts and remedy in one line.

@@ -26,7 +26,7 @@ var overloadSteps = []time.Duration{15 * time.Second, 30 * time.Second, 60 * tim
 // retryable says whether a call that failed this way for the nth time may be repeated. What the server refuses it will refuse again.
 func retryable(err *Error, attempt, maxRetries int) bool {
 	switch err.Class {
-	case RateLimit, Overloaded, ServerError, Timeout, Transport:
+	case RateLimit, UpstreamLimit, Overloaded, ServerError, Timeout, Transport:
 		return attempt <= maxRetries
 	case Unknown:
 		return attempt <= min(maxRetries, 1)

@@ -14,9 +14,12 @@ const (
 	maxStream = 64 << 20
 )
 
+// byteOrderMark is what some editors and libraries put before UTF-8.
+const byteOrderMark = "\xef\xbb\xbf"
+
 var (
-	errEventTooLong  = errors.New("one event of the answer is too large")
-	errStreamTooLong = errors.New("the answer is too large")
+	errEventTooLong  = errors.New("one event of the answer is larger than 16 MiB")
+	errStreamTooLong = errors.New("the answer is larger than 64 MiB")
 )
 
 // event is one server-sent event: the data lines joined by newlines, and the event's name when it has one. Junk is a
@@ -101,17 +104,20 @@ func splitField(line []byte) (string, []byte) {
 func (e *eventReader) readLine() ([]byte, error) {
 	e.line = e.line[:0]
 	for {
-		if _, err := e.r.Peek(1); err != nil {
+		head, err := e.r.Peek(1)
+		if err != nil {
 			return e.line, err
 		}
-		buffered, _ := e.r.Peek(e.r.Buffered())
 		if !e.begun {
 			e.begun = true
-			if after, ok := bytes.CutPrefix(buffered, []byte("\xef\xbb\xbf")); ok {
-				e.discard(len(buffered) - len(after))
-				continue
+			if head[0] == byteOrderMark[0] { // only then may one wait for more bytes
+				if mark, _ := e.r.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
+					e.discard(len(byteOrderMark))
+					continue
+				}
 			}
 		}
+		buffered, _ := e.r.Peek(e.r.Buffered())
 		if e.skipLF && buffered[0] == '\n' {
 			e.skipLF = false
 			e.discard(1)

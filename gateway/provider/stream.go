@@ -31,11 +31,14 @@ type clock struct {
 	whole, silence *time.Timer
 	first, stall   time.Duration
 	phase          error // what it means when silence fires now
+	begun          time.Time
+	waited         time.Duration // for the first meaningful chunk
+	told           time.Time     // when progress was last told
 	cancel         context.CancelCauseFunc
 }
 
 func (c *client) startClock(cancel context.CancelCauseFunc, first time.Duration) *clock {
-	k := &clock{first: first, stall: c.opts.Stall, cancel: cancel}
+	k := &clock{first: first, stall: c.opts.Stall, cancel: cancel, begun: time.Now()}
 	k.whole = time.AfterFunc(c.opts.RequestTimeout, func() { cancel(errWhole) })
 	k.await(errFirstToken, first)
 	return k
@@ -52,10 +55,25 @@ func (k *clock) await(phase error, d time.Duration) {
 
 func (k *clock) moved() {
 	if k.phase != errStall {
+		k.waited = time.Since(k.begun)
 		k.await(errStall, k.stall)
 		return
 	}
 	k.silence.Reset(k.stall)
+}
+
+// reading starts the wait for a first token anew, because the server got further with the prompt, and tells so now and then.
+func (k *clock) reading(p progress, show *screen) {
+	if k.phase != errFirstToken {
+		return
+	}
+	k.silence.Reset(k.first)
+	sign := Delta{}
+	if now := time.Now(); now.Sub(k.begun) > tellEvery && now.Sub(k.told) > tellEvery && p.of > 0 {
+		k.told = now
+		sign.Notice = fmt.Sprintf("the model server has read %d %% of the prompt (%d of %d tokens)", 100*p.read/p.of, p.read, p.of)
+	}
+	emit(show.sink, sign)
 }
 
 func (k *clock) stop() {
@@ -64,16 +82,18 @@ func (k *clock) stop() {
 }
 
 // attempt is one call on the wire.
-func (c *client) attempt(parent context.Context, body []byte, show *screen, first time.Duration) (Response, *Error) {
+func (c *client) attempt(parent context.Context, k *call) (Response, *Error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
-	clock := c.startClock(cancel, first)
+	clock := c.startClock(cancel, c.firstToken(len(k.body)/bytesPerToken, k.slow))
 	defer clock.stop()
 	answer := &assembly{}
-	err := c.receive(ctx, clock, body, answer, show)
+	err := c.receive(ctx, clock, k, answer)
 	if err == nil || answer.finish != "" && parent.Err() == nil {
 		// Once the server said why it stopped, nothing that happens to the connection afterwards takes the answer back.
 		if failed, ok := errors.AsType[*Error](err); !ok || failed.Class == Transport {
+			c.ledger.done(clock.waited)
+			c.measured(answer.usage, clock.waited)
 			return answer.response(), nil
 		}
 	}
@@ -86,12 +106,12 @@ func (c *client) attempt(parent context.Context, body []byte, show *screen, firs
 }
 
 // receive sends the request and feeds the answer to the assembly until it is complete.
-func (c *client) receive(ctx context.Context, clock *clock, body []byte, answer *assembly, show *screen) error {
-	request, err := c.newRequest(ctx, http.MethodPost, "chat/completions", bytes.NewReader(body))
+func (c *client) receive(ctx context.Context, clock *clock, k *call, answer *assembly) error {
+	request, err := c.newRequest(ctx, http.MethodPost, c.dialect.endpoint(), k.key, bytes.NewReader(k.body))
 	if err != nil {
 		return err
 	}
-	response, err := c.http.Do(request)
+	response, err := c.http.Load().Do(request)
 	if err != nil {
 		return err
 	}
@@ -100,7 +120,7 @@ func (c *client) receive(ctx context.Context, clock *clock, body []byte, answer 
 		text, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorBody))
 		return c.refused(response, text)
 	}
-	if err := c.follow(newChunks(response.Body), clock, answer, show); err != nil {
+	if err := c.follow(newChunks(response.Body), clock, answer, k.show); err != nil {
 		return err
 	}
 	// A body read to its end gives its connection back; a server that keeps it open costs us a moment and a new connection.
@@ -138,19 +158,25 @@ func (c *client) follow(chunks chunkReader, clock *clock, answer *assembly, show
 			return errDropped
 		case err != nil:
 			return err
-		case string(bytes.TrimSpace(chunk.Data)) == "[DONE]":
-			return nil
 		case chunk.Name == "error":
 			return c.clean(classify(0, nil, chunk.Data))
 		case len(bytes.TrimSpace(chunk.Data)) == 0:
 			continue
 		}
-		delta, meaningful, err := answer.apply(chunk.Data)
+		read := answer.progress
+		delta, meaningful, err := c.dialect.apply(answer, chunk)
 		if delta != (Delta{}) {
 			show.show(delta)
 		}
 		if err != nil {
 			return err
+		}
+		if answer.done {
+			return nil
+		}
+		if answer.progress != read {
+			clock.reading(answer.progress, show)
+			continue
 		}
 		if answer.finish == "error" {
 			return &Error{Class: ServerError, Message: "the server ended the answer with an error it did not name"}
@@ -170,6 +196,9 @@ func (c *client) failure(ctx context.Context, err error, clock *clock) *Error {
 	}
 	timeout := func(cause error, format string, d time.Duration) *Error {
 		return &Error{Class: Timeout, Message: fmt.Sprintf(format, d.Round(time.Millisecond)), Remedy: remedies[Timeout], Err: cause}
+	}
+	if errors.Is(err, errEventTooLong) || errors.Is(err, errStreamTooLong) {
+		return &Error{Class: FormatError, Message: err.Error() + ": a runaway, so it was cut off", Remedy: "look at the model server; repeating the request would repeat it", Err: err}
 	}
 	switch cause := context.Cause(ctx); cause {
 	case errWhole:

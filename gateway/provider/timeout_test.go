@@ -40,7 +40,7 @@ func write(w *io.PipeWriter, chunks ...string) { _, _ = io.WriteString(w, sse(ch
 func timed(t *testing.T, w *wire, opts Options) *client {
 	t.Cleanup(w.serving.Wait)
 	opts.BaseURL, opts.Name, opts.Transport = "http://model.example/v1", "m", w
-	c := NewOpenAI(opts).(*client)
+	c := New(opts).(*client)
 	c.jitter = func() float64 { return 0 }
 	return c
 }
@@ -177,7 +177,7 @@ func TestTheBreakerOpensProbesAndCloses(t *testing.T) {
 			failed, _ := errors.AsType[*Error](err)
 			return failed
 		}
-		for range breakerAfter {
+		for range DefaultBreakerAfter {
 			if err := call(); err == nil || err.Class != Timeout {
 				t.Fatalf("before it opens: %v", err)
 			}
@@ -207,8 +207,8 @@ func TestTheBreakerOpensProbesAndCloses(t *testing.T) {
 
 func TestOnlyOneCallProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &breaker{}
-		for range breakerAfter {
+		b := &breaker{after: DefaultBreakerAfter}
+		for range DefaultBreakerAfter {
 			b.settle(false, &Error{Class: Timeout})
 		}
 		time.Sleep(breakerFirst)
@@ -229,10 +229,10 @@ func TestOnlyOneCallProbes(t *testing.T) {
 }
 
 func TestTheFirstTokenBudgetFollowsPromptAndPlace(t *testing.T) {
-	remote := NewOpenAI(Options{BaseURL: "https://api.example/v1"}).(*client)
-	for bytes, want := range map[int]time.Duration{1000: 180 * time.Second, 300_000: 240 * time.Second, 500_000: 300 * time.Second} {
-		if got := remote.firstToken(bytes, 0); got != want {
-			t.Errorf("%d bytes: %s, want %s", bytes, got, want)
+	remote := New(Options{BaseURL: "https://api.example/v1"}).(*client)
+	for tokens, want := range map[int]time.Duration{250: 180 * time.Second, 75_000: 240 * time.Second, 125_000: 300 * time.Second} {
+		if got := remote.firstToken(tokens, 0); got != want {
+			t.Errorf("%d tokens: %s, want %s", tokens, got, want)
 		}
 	}
 	if got := remote.firstToken(0, 9); got != DefaultRequestTimeout {
@@ -242,12 +242,12 @@ func TestTheFirstTokenBudgetFollowsPromptAndPlace(t *testing.T) {
 		"127.0.0.1": true, "[::1]": true, "10.1.2.3": true, "192.168.1.9": true, "localhost": true, "[fd00::1]": true,
 		"8.8.8.8": false, "localhost.evil.example": false, "10.example.com": false,
 	} {
-		c := NewOpenAI(Options{BaseURL: "http://" + host + ":1/v1"}).(*client)
-		if got := c.opts.FirstToken == localFirstToken; got != local {
+		c := New(Options{BaseURL: "http://" + host + ":1/v1"}).(*client)
+		if got := c.firstToken(10, 0) == localFirstToken; got != local {
 			t.Errorf("%s: local %v", host, got)
 		}
 	}
-	if c := NewOpenAI(Options{BaseURL: "http://127.0.0.1:1/v1", FirstToken: time.Second}).(*client); c.opts.FirstToken != time.Second {
-		t.Errorf("a configured budget is not kept: %s", c.opts.FirstToken)
+	if c := New(Options{BaseURL: "http://127.0.0.1:1/v1", FirstToken: time.Second}).(*client); c.firstToken(200_000, 0) != time.Second {
+		t.Errorf("a configured budget is not kept: %s", c.firstToken(200_000, 0))
 	}
 }

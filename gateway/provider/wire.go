@@ -18,7 +18,7 @@ import (
 const namingTimeout = 10 * time.Second
 
 // newRequest builds a request below the base URL, keeping the base's query.
-func (c *client) newRequest(ctx context.Context, method, endpoint string, body io.Reader) (*http.Request, error) {
+func (c *client) newRequest(ctx context.Context, method, endpoint, key string, body io.Reader) (*http.Request, error) {
 	request, err := http.NewRequestWithContext(ctx, method, c.base.JoinPath(endpoint).String(), body)
 	if err != nil {
 		return nil, err
@@ -28,9 +28,7 @@ func (c *client) newRequest(ctx context.Context, method, endpoint string, body i
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}
-	if c.opts.Key != "" {
-		request.Header.Set("Authorization", "Bearer "+c.opts.Key)
-	}
+	c.dialect.sign(request.Header, key)
 	return request, nil
 }
 
@@ -62,6 +60,7 @@ func (c *client) modelName(ctx context.Context) (string, *Error) {
 	defer c.mu.Unlock()
 	if c.name == "" {
 		c.name = models[0].ID
+		c.window.set(models[0].Window, windowListed)
 	}
 	return c.name, nil
 }
@@ -74,11 +73,14 @@ type listed struct {
 
 // list asks for the models. The bodies of strangers on a usual port are bounded and judged: no list of models, no model server.
 func (c *client) list(ctx context.Context) ([]listed, error) {
-	request, err := c.newRequest(ctx, http.MethodGet, "models", nil)
+	c.mu.Lock()
+	key := c.key
+	c.mu.Unlock()
+	request, err := c.newRequest(ctx, http.MethodGet, "models", key, nil)
 	if err != nil {
 		return nil, err
 	}
-	response, err := c.http.Do(request)
+	response, err := c.http.Load().Do(request)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +105,7 @@ func parseModels(body []byte) ([]listed, error) {
 	for _, raw := range looseList(data) {
 		fields := looseObject(raw)
 		entry := listed{ID: looseText(fields["id"])}
-		places := []json.RawMessage{fields["context_length"], fields["max_model_len"], fields["max_context_length"], fields["loaded_context_length"], looseObject(fields["meta"])["n_ctx"]}
+		places := []json.RawMessage{fields["context_length"], fields["max_model_len"], fields["max_context_length"], fields["context_window"], fields["max_input_tokens"], fields["loaded_context_length"], looseObject(fields["meta"])["n_ctx"]}
 		for _, place := range places {
 			if n, ok := looseInt(place); ok && n > 0 && n < 1e9 {
 				entry.Window = int(n)
@@ -119,7 +121,9 @@ func parseModels(body []byte) ([]listed, error) {
 
 // clean takes the credentials out of an error and bounds its length. Servers quote the key they refuse.
 func (c *client) clean(err *Error) *Error {
-	secrets := []string{c.opts.Key}
+	c.mu.Lock()
+	secrets := []string{c.opts.Key, c.key}
+	c.mu.Unlock()
 	if c.base != nil && c.base.User != nil {
 		password, _ := c.base.User.Password()
 		secrets = append(secrets, password)

@@ -1,0 +1,361 @@
+package provider
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+)
+
+// messagesVersion is the version of the Messages API that we speak.
+const messagesVersion = "2023-06-01"
+
+// Bounds of an answer. The API wants one with each request; a model that writes less says so once and is asked for what it can.
+const (
+	messagesOutput  = 16384
+	thinkingLeast   = 1024 // the smallest budget that the API takes
+	thinkingAnswer  = 4096 // what is left for the answer beside the thinking
+	cacheMarksRows  = 2    // marks on the last rows; with those on the system text and the tools these are the four that the API allows
+	cacheMarksLimit = 4
+)
+
+// budgets are the tokens of thinking for each effort.
+var budgets = map[string]int{"minimal": thinkingLeast, "low": 4096, "medium": 8192, "high": 16384}
+
+// messagesAPI is Anthropic's own protocol.
+type messagesAPI struct{ ttl string } // of the prompt cache: 5m, 1h, off; empty is 5m
+
+func (messagesAPI) endpoint() string { return "messages" }
+
+func (messagesAPI) sign(header http.Header, key string) {
+	header.Set("Anthropic-Version", messagesVersion)
+	if key != "" {
+		header.Set("X-Api-Key", key)
+	}
+}
+
+// block is one piece of a row.
+type block struct {
+	Type      string          `json:"type"`
+	Text      string          `json:"text,omitempty"`
+	ID        string          `json:"id,omitempty"`
+	Name      string          `json:"name,omitempty"`
+	Input     json.RawMessage `json:"input,omitempty"`
+	ToolUseID string          `json:"tool_use_id,omitempty"`
+	Content   string          `json:"content,omitempty"`
+	Cache     *cacheMark      `json:"cache_control,omitempty"`
+	raw       json.RawMessage // a block that goes back as it came
+}
+
+// MarshalJSON lets blocks that came from the server out unchanged.
+func (b block) MarshalJSON() ([]byte, error) {
+	if b.raw != nil {
+		return b.raw, nil
+	}
+	type plainBlock block
+	return json.Marshal(plainBlock(b))
+}
+
+type cacheMark struct {
+	Type string `json:"type"`
+	TTL  string `json:"ttl,omitempty"`
+}
+
+// turnRow is one row of the API: user and assistant alternate, and the results of tools are the user's.
+type turnRow struct {
+	Role    string  `json:"role"`
+	Content []block `json:"content"`
+}
+
+// encode writes a request body: what never changes first.
+func (w messagesAPI) encode(model string, request Request, m manner) ([]byte, error) {
+	b := &body{}
+	thinks := w.thinks(request, m)
+	rows := w.rows(request.Messages, thinks)
+	mark := w.mark(m)
+	markRows(rows, mark)
+	b.WriteString(`{"model":`)
+	b.value(model)
+	w.limits(b, request, m, thinks)
+	if request.System != "" {
+		b.field("system", []block{{Type: "text", Text: request.System, Cache: mark}})
+	}
+	w.tools(b, request.Tools, m, mark)
+	b.field("messages", rows)
+	b.WriteString(`,"stream":true}`)
+	return b.bytes()
+}
+
+// limits are what a server may refuse: how long, how warm, with how much thought.
+func (messagesAPI) limits(b *body, request Request, m manner, thinks int) {
+	limit := request.MaxTokens
+	if limit <= 0 {
+		limit = messagesOutput
+	}
+	if thinks > 0 {
+		limit = max(limit, thinks+thinkingAnswer)
+	}
+	limit = m.output(limit)
+	b.field(paramMax, limit)
+	if thinks >= limit {
+		thinks = limit / 2
+	}
+	switch {
+	case thinks >= thinkingLeast:
+		b.field(paramThinking, map[string]any{"type": "enabled", "budget_tokens": thinks})
+	case request.Temperature != nil && !m.not[paramTemp]:
+		b.field(paramTemp, *request.Temperature)
+	}
+}
+
+// thinks gives the budget of thinking, 0 for none. In the middle of a tool round the API wants the signed thoughts back that led to the
+// calls; where they are not stored there is no thinking either.
+func (messagesAPI) thinks(request Request, m manner) int {
+	budget := budgets[request.Effort]
+	if budget == 0 || m.not[paramThinking] {
+		return 0
+	}
+	for i := len(request.Messages) - 1; i >= 0; i-- {
+		message := plain(request.Messages[i])
+		switch {
+		case message.Role == "user":
+			return budget
+		case message.Role == "assistant" && len(message.ToolCalls) > 0:
+			if len(looseList(message.Thinking)) == 0 || m.not[formSigned] {
+				return 0
+			}
+		}
+	}
+	return budget
+}
+
+func (w messagesAPI) mark(m manner) *cacheMark {
+	switch {
+	case w.ttl == "off" || m.not[paramCache]:
+		return nil
+	case w.ttl == "1h":
+		return &cacheMark{Type: "ephemeral", TTL: "1h"}
+	}
+	return &cacheMark{Type: "ephemeral"}
+}
+
+// markRows puts the marks on the last blocks of the last rows. Marks that are there already go first, so doing it twice is doing it once.
+func markRows(rows []turnRow, mark *cacheMark) {
+	left := cacheMarksRows
+	for i := len(rows) - 1; i >= 0; i-- {
+		for j := range rows[i].Content {
+			rows[i].Content[j].Cache = nil
+		}
+		last := len(rows[i].Content) - 1
+		if left > 0 && rows[i].Role == "user" && last >= 0 && mark != nil {
+			rows[i].Content[last].Cache = mark
+			left--
+		}
+	}
+}
+
+// rows turns our rows into the API's.
+func (messagesAPI) rows(messages []Message, thinks int) []turnRow {
+	rows := []turnRow{}
+	for _, message := range messages {
+		message = plain(message)
+		role, blocks := "user", []block(nil)
+		switch message.Role {
+		case "assistant":
+			role, blocks = "assistant", assistantBlocks(message, thinks > 0)
+		case "tool":
+			blocks = []block{{Type: "tool_result", ToolUseID: message.ToolCallID, Content: message.Content}}
+		default: // a system row in the middle is somebody's word to the model
+			blocks = textBlocks(message.Content)
+		}
+		if len(blocks) == 0 {
+			continue
+		}
+		if n := len(rows); n > 0 && rows[n-1].Role == role {
+			rows[n-1].Content = append(rows[n-1].Content, blocks...)
+			continue
+		}
+		rows = append(rows, turnRow{role, blocks})
+	}
+	return rows
+}
+
+func textBlocks(text string) []block {
+	if text == "" {
+		return nil // the API refuses empty ones
+	}
+	return []block{{Type: "text", Text: text}}
+}
+
+// assistantBlocks are what the model said, its signed thoughts first where it wants them back.
+func assistantBlocks(message Message, thinks bool) (blocks []block) {
+	if thinks && len(message.ToolCalls) > 0 {
+		for _, raw := range looseList(message.Thinking) {
+			blocks = append(blocks, block{raw: raw})
+		}
+	}
+	blocks = append(blocks, textBlocks(message.Content)...)
+	for _, call := range message.ToolCalls {
+		blocks = append(blocks, block{Type: "tool_use", ID: call.ID, Name: call.Name, Input: json.RawMessage(replayed(call))})
+	}
+	return blocks
+}
+
+func (messagesAPI) tools(b *body, tools []ToolSpec, m manner, mark *cacheMark) {
+	for i, tool := range tools {
+		if i == 0 {
+			b.WriteString(`,"tools":[`)
+		}
+		b.comma(i)
+		b.WriteString(`{"name":`)
+		b.value(tool.Name)
+		b.WriteString(`,"description":`)
+		b.value(tool.Description)
+		b.WriteString(`,"input_schema":`)
+		b.schema(tool, m)
+		if i == len(tools)-1 && mark != nil {
+			b.field(paramCache, mark)
+		}
+		b.WriteByte('}')
+	}
+	if len(tools) > 0 {
+		b.WriteByte(']')
+	}
+}
+
+// apply takes one event of the stream, or a whole message from a server that does not stream.
+func (messagesAPI) apply(a *assembly, e event) (Delta, bool, error) {
+	top := looseObject(e.Data)
+	if top == nil {
+		return Delta{}, false, errGarbage
+	}
+	kind := looseText(top["type"])
+	if kind == "error" || kind == "" && !isNull(top["error"]) {
+		return Delta{}, false, classify(0, nil, e.Data)
+	}
+	index, _ := looseInt(top["index"])
+	switch kind {
+	case "message_start", "message":
+		return a.startMessage(top, kind)
+	case "content_block_start":
+		return a.startBlock(index, looseObject(top["content_block"]))
+	case "content_block_delta":
+		return a.growBlock(index, looseObject(top["delta"]))
+	case "message_delta":
+		a.stop(looseText(looseObject(top["delta"])["stop_reason"]))
+		a.countMessages(top["usage"])
+	case "message_stop":
+		a.done = true
+	}
+	return Delta{}, false, nil // ping, content_block_stop, and what will come to be
+}
+
+func (a *assembly) startMessage(top map[string]json.RawMessage, kind string) (delta Delta, meaningful bool, err error) {
+	message := top
+	if kind == "message_start" {
+		message = looseObject(top["message"])
+	}
+	if model := looseText(message["model"]); model != "" {
+		a.model = model
+	}
+	a.countMessages(message["usage"])
+	if kind == "message_start" {
+		return delta, false, nil
+	}
+	for i, raw := range looseList(message["content"]) {
+		more, _, err := a.startBlock(int64(i), looseObject(raw))
+		if err != nil {
+			return delta, true, err
+		}
+		delta.Text += more.Text
+		delta.Reasoning += more.Reasoning
+		delta.ToolName = more.ToolName
+	}
+	a.stop(looseText(message["stop_reason"]))
+	return delta, true, nil
+}
+
+// startBlock begins a block. Servers that do not stream arguments send them whole here.
+func (a *assembly) startBlock(index int64, content map[string]json.RawMessage) (Delta, bool, error) {
+	switch looseText(content["type"]) {
+	case "tool_use":
+		call := &callParts{index: index, id: looseText(content["id"])}
+		a.calls = append(a.calls, call)
+		if len(a.calls) > maxCalls {
+			return Delta{}, false, errTooManyCalls
+		}
+		if input := looseObject(content["input"]); len(input) > 0 {
+			call.whole = argumentText(content["input"])
+		}
+		return Delta{ToolName: call.addName(looseText(content["name"]))}, true, nil
+	case "thinking":
+		a.thoughts = append(a.thoughts, &thought{index: index, signature: looseText(content["signature"])})
+		return a.think(looseText(content["thinking"]))
+	case "redacted_thinking":
+		a.thoughts = append(a.thoughts, &thought{index: index, hidden: looseText(content["data"])})
+		return Delta{}, true, nil
+	}
+	return a.say(looseText(content["text"]))
+}
+
+func (a *assembly) growBlock(index int64, delta map[string]json.RawMessage) (Delta, bool, error) {
+	switch looseText(delta["type"]) {
+	case "input_json_delta":
+		call := a.find(index, "")
+		if call == nil {
+			return Delta{}, false, fmt.Errorf("%w: arguments for a call that has not begun", errGarbage)
+		}
+		call.arguments.WriteString(argumentText(delta["partial_json"]))
+		return Delta{}, true, nil
+	case "thinking_delta":
+		return a.think(looseText(delta["thinking"]))
+	case "signature_delta":
+		if n := len(a.thoughts); n > 0 {
+			a.thoughts[n-1].signature += looseText(delta["signature"])
+		}
+		return Delta{}, true, nil
+	}
+	return a.say(looseText(delta["text"]))
+}
+
+func (a *assembly) say(text string) (Delta, bool, error) {
+	a.text.WriteString(text)
+	return Delta{Text: text}, text != "", nil
+}
+
+func (a *assembly) think(text string) (Delta, bool, error) {
+	a.reasoning.WriteString(text)
+	if n := len(a.thoughts); n > 0 {
+		a.thoughts[n-1].text += text
+	}
+	return Delta{Reasoning: text}, text != "", nil
+}
+
+// stops are the API's words for why an answer ended, in ours.
+var stops = map[string]string{
+	"end_turn": "stop", "stop_sequence": "stop", "pause_turn": "stop", "max_tokens": "length", "model_context_window_exceeded": "length",
+	"tool_use": "tool_calls", "refusal": "content_filter",
+}
+
+func (a *assembly) stop(reason string) {
+	if ours := stops[reason]; ours != "" {
+		reason = ours
+	}
+	if reason != "" {
+		a.finish = reason
+	}
+}
+
+// countMessages reads usage. The first event counts the prompt and the last one the answer; later totals replace earlier ones.
+func (a *assembly) countMessages(raw json.RawMessage) {
+	fields := looseObject(raw)
+	read := func(name string, into *int64) {
+		if n, ok := looseInt(fields[name]); ok && n >= 0 {
+			*into = n
+		}
+	}
+	read("input_tokens", &a.fresh)
+	read("cache_read_input_tokens", &a.usage.Cached)
+	read("cache_creation_input_tokens", &a.usage.CacheWrite)
+	read("output_tokens", &a.usage.Completion)
+	a.usage.Prompt = a.fresh + a.usage.Cached + a.usage.CacheWrite
+}
