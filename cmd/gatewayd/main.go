@@ -36,6 +36,8 @@ func execute(ctx context.Context, args []string, std stdio) int {
 		fmt.Fprintf(std.err, "gatewayd: runs on Linux only, not on %s: use a Linux machine or a container\n", runtime.GOOS)
 		return exitConfig
 	}
+	out := &printed{Writer: std.out}
+	std.out = out
 	cli := &cli{std: std}
 	root := cli.root()
 	root.SetArgs(args)
@@ -45,6 +47,9 @@ func execute(ctx context.Context, args []string, std stdio) int {
 	err := root.ExecuteContext(ctx)
 	if err != nil && !cli.started {
 		err = usageError{err}
+	}
+	if err == nil {
+		err = out.failure()
 	}
 	if err != nil && !errors.Is(err, errSaid) {
 		fmt.Fprintf(std.err, "gatewayd: %s\n", text(message(err)))

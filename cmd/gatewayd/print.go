@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -87,7 +86,7 @@ func table(w io.Writer, rows func(row func(cells ...any))) {
 
 // isTerminal reports whether a stream is a terminal, so that a pipe gets plain lines.
 func isTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
+	f, ok := terminalOf(stream)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
