@@ -27,7 +27,8 @@ const (
 	ExitUnusable    = 78 // no model, or the provider will refuse again; the card is blocked at once
 )
 
-// workerPrompt is the system prompt of a card's session. It holds nothing of the card, so all workers share one prefix.
+// workerPrompt follows the system prompt that every conversation begins with, in a card's session. It holds nothing of the card, so
+// all workers share one prefix.
 const workerPrompt = "You are a worker of gatewayd. The user message is a card of a task board: do what it asks, in the working directory, with the " +
 	"tools you have. When it is done, call kanban_complete once, with a summary of what you did and found. When you cannot go on without " +
 	"somebody, call kanban_block with what you need. Never end without one of the two."
@@ -45,7 +46,7 @@ func (g *Gateway) Work(ctx context.Context, card Card, out io.Writer) int {
 	text := card.Text
 	for range 2 {
 		result, err := g.Say(ctx, Say{
-			Key: fmt.Sprintf("card:%s:%s:%d", card.Board, card.Task, card.Run), Source: SourceWorker, System: workerPrompt,
+			Key: fmt.Sprintf("card:%s:%s:%d", card.Board, card.Task, card.Run), Source: SourceWorker, System: g.opts.SystemPrompt + "\n\n" + workerPrompt,
 			Title: card.Task, Dir: card.Dir, Text: text,
 		}, workerLog(out, card.Active))
 		if err != nil {
