@@ -73,23 +73,40 @@ func gatewayOptions(loaded config.Loaded, starter tool.Starter, store conversati
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return gateway.Options{}, unusable("tools.workdir "+dir, "name a directory that can be written", err)
 	}
-	terminal := tool.NewTerminal(tool.TerminalOptions{
-		Reaper: starter, Env: commandEnv(loaded), Dir: dir, Timeout: loaded.Tools.TerminalTimeout, OutputMax: loaded.Tools.OutputMaxBytes,
-		Nameless: loaded.Worker != nil, // nobody reads a worker's conversation: what becomes of its cards is its card's to say
-	})
+	terminal := tool.NewTerminal(terminalOptions(loaded, starter, dir))
 	return gateway.Options{
-		Store: store, Tools: tool.NewSet(terminal, tool.ReadFile{Dir: dir}, tool.SessionSearch{Store: store}), Terminal: tool.Mode(loaded.Tools.Terminal), Files: tool.Mode(loaded.Tools.Files), Dir: dir,
-		Spill:        &tool.Spill{Dir: filepath.Join(loaded.Home, "spill"), MaxAge: loaded.Tools.SpillMaxAge, MaxBytes: loaded.Tools.SpillMaxBytes},
+		Store: store, Dir: dir, Spill: spillOf(loaded),
+		Tools:    tool.NewSet(terminal, terminal.Process(), tool.ReadFile{Dir: dir}, tool.SessionSearch{Store: store}),
+		Terminal: tool.Mode(loaded.Tools.Terminal), Files: tool.Mode(loaded.Tools.Files),
 		SystemPrompt: loaded.Agent.SystemPrompt, MaxIterations: loaded.Agent.MaxIterations,
 		StallTimeout: loaded.Agent.TurnStallTimeout, Grace: loaded.Agent.ShutdownGrace,
 	}, nil
 }
 
+func terminalOptions(loaded config.Loaded, starter tool.Starter, dir string) tool.TerminalOptions {
+	return tool.TerminalOptions{
+		Reaper: starter, Env: commandEnv(loaded), Dir: dir, State: filepath.Join(loaded.Home, "shells"),
+		Timeout: loaded.Tools.TerminalTimeout, OutputMax: loaded.Tools.OutputMaxBytes,
+		BackgroundTimeout: loaded.Tools.BackgroundTimeout, BackgroundMax: loaded.Tools.BackgroundMax,
+		Nameless: loaded.Worker != nil, // nobody reads a worker's conversation: what becomes of its cards is its card's to say
+	}
+}
+
+// spillOf is where this home keeps results that are too large for a conversation.
+func spillOf(loaded config.Loaded) *tool.Spill {
+	return &tool.Spill{Dir: filepath.Join(loaded.Home, "spill"), MaxAge: loaded.Tools.SpillMaxAge, MaxBytes: loaded.Tools.SpillMaxBytes}
+}
+
 // commandEnv is what a command of the terminal tool sees: names that somebody thought of, and nothing else that the
-// daemon was started with.
+// daemon was started with. A worker's command may speak for its card, whose board asks the fence each time.
 func commandEnv(loaded config.Loaded) []string {
-	return append(loaded.Environ.Allow("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM", "TMPDIR"),
+	env := append(loaded.Environ.Allow("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM", "TMPDIR"),
 		"GATEWAYD_HOME="+loaded.Home)
+	if loaded.Worker == nil {
+		return env
+	}
+	return append(env, loaded.Environ.Allow("GATEWAYD_KANBAN_TASK", "GATEWAYD_KANBAN_RUN_ID", "GATEWAYD_KANBAN_BOARD", "GATEWAYD_KANBAN_DB",
+		"GATEWAYD_KANBAN_WORKSPACE", "GATEWAYD_KANBAN_CLAIM_LOCK", "GATEWAYD_KANBAN_HOME", "GATEWAYD_TASK_FILE")...)
 }
 
 // createBoard makes a board and its file.

@@ -104,12 +104,27 @@ func (c *cli) sessionsDeleteVerb() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if err := c.dropSpill(args...); err != nil {
+					return err
+				}
 				return c.emit(gone, func(w io.Writer) {
 					fmt.Fprintf(w, "conversations deleted: %d, with %d rows\n", gone.Sessions, gone.Messages)
 				})
 			})
 		},
 	})
+}
+
+// dropSpill removes the large results that were kept in files for conversations which are gone.
+func (c *cli) dropSpill(sessions ...string) error {
+	loaded, err := c.load()
+	if err != nil {
+		return err
+	}
+	if err := spillOf(loaded).Drop(sessions...); err != nil {
+		return unusable("directory "+spillOf(loaded).Dir, "remove what is left there by hand; the conversations are deleted", err)
+	}
+	return nil
 }
 
 func (c *cli) sessionsPruneVerb() *cobra.Command {
@@ -129,6 +144,11 @@ func (c *cli) sessionsPruneVerb() *cobra.Command {
 			gone, err := s.Prune(ctx, sessiondb.PruneOptions{Age: time.Duration(days) * 24 * time.Hour, DryRun: dry})
 			if err != nil {
 				return err
+			}
+			if !dry {
+				if err := c.dropSpill(gone.IDs...); err != nil {
+					return err
+				}
 			}
 			return c.emit(gone, func(w io.Writer) { printPruned(w, gone, dry) })
 		})

@@ -5,6 +5,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -26,8 +29,11 @@ func newKeeperID() (string, error) {
 }
 
 // abandoned reports a record of a command whose process is gone.
-func abandoned(r reaper.Record) bool {
-	parts := keeperID.FindStringSubmatch(r.ID)
+func abandoned(r reaper.Record) bool { return ownerGone(r.ID, r.Keeper.Boot) }
+
+// ownerGone reports whether an id names a process that is gone; boot is that of the id's time, empty when nobody knows.
+func ownerGone(id, boot string) bool {
+	parts := keeperID.FindStringSubmatch(id)
 	if parts == nil {
 		return false
 	}
@@ -36,10 +42,7 @@ func abandoned(r reaper.Record) bool {
 	if err1 != nil || err2 != nil {
 		return false
 	}
-	owner := procfs.Identity{Boot: r.Keeper.Boot, PID: pid, Start: start}
-	if owner.Boot == "" {
-		owner.Boot = procfs.BootID()
-	}
+	owner := procfs.Identity{Boot: firstOf(boot, procfs.BootID()), PID: pid, Start: start}
 	return !owner.Alive()
 }
 
@@ -53,6 +56,20 @@ func (t *Terminal) Reclaim(ctx context.Context) error {
 	for _, r := range records {
 		if abandoned(r) {
 			err = errors.Join(err, t.reclaim(ctx, r.ID))
+		}
+	}
+	return errors.Join(err, t.reclaimShells())
+}
+
+// reclaimShells removes what the shells of a dead process began with, or left.
+func (t *Terminal) reclaimShells() error {
+	entries, err := os.ReadDir(t.opts.State)
+	if t.opts.State == "" || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		if id := strings.TrimSuffix(e.Name(), filepath.Ext(e.Name())); ownerGone(id, "") {
+			err = errors.Join(err, os.Remove(filepath.Join(t.opts.State, e.Name())))
 		}
 	}
 	return err

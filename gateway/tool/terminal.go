@@ -17,11 +17,13 @@ import (
 
 // Defaults of the terminal.
 const (
-	DefaultTerminalTimeout = 180 * time.Second
-	MaxTerminalTimeout     = time.Hour        // what a model may ask for
-	terminalGrace          = time.Second      // a command that is stopped has had its time already
-	terminalHeartbeat      = 10 * time.Second // a silent command is no stalled turn: its own timeout bounds it
-	defaultPath            = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	DefaultTerminalTimeout   = 180 * time.Second
+	MaxTerminalTimeout       = time.Hour        // what a model may ask for while a turn waits
+	DefaultBackgroundTimeout = 24 * time.Hour   // a server that somebody tries out; nothing runs for ever because it was forgotten
+	DefaultBackgroundMax     = 16               // for one conversation: the swarm of an eager model, and still a bounded machine
+	terminalGrace            = time.Second      // a command that is stopped has had its time already
+	terminalHeartbeat        = 10 * time.Second // a silent command is no stalled turn: its own timeout bounds it
+	defaultPath              = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 )
 
 // Starter is the part of reaper.Reaper that the terminal needs.
@@ -37,33 +39,64 @@ type TerminalOptions struct {
 	Reaper    Starter
 	Env       []string      // the whole environment of commands; variables that look like secrets are taken out
 	Dir       string        // where commands run unless the call says otherwise
-	Timeout   time.Duration // of a command; 0 means DefaultTerminalTimeout
+	State     string        // a directory for what one command leaves for the next; empty: directory and variables are not carried
+	Timeout   time.Duration // of a command that a turn waits for; 0 means DefaultTerminalTimeout
 	OutputMax int           // bytes kept of a command's output; 0 means DefaultOutputMax
 	Shell     string        // empty: bash where it is installed, else sh
 	Nameless  bool          // commands are not told in which conversation they run
+
+	BackgroundTimeout time.Duration // of a command in the background; 0 means DefaultBackgroundTimeout
+	BackgroundMax     int           // of one conversation, and a quarter of that of all; 0 means DefaultBackgroundMax
+	Together          time.Duration // how long news of an end waits for others, to be told in one message; 0 means two seconds
 }
 
 // Terminal runs shell commands, each under a keeper of its own, which ends the whole tree of the command at the timeout, at an
-// interrupt, or with the daemon. Standard input is closed.
-type Terminal struct{ opts TerminalOptions }
+// interrupt, or with the daemon. Standard input is closed. In a conversation a command starts where the one before it ended, with
+// the variables and functions that it exported.
+type Terminal struct {
+	opts       TerminalOptions
+	forced     []string // part of every command's environment, whatever a command before it has set
+	shells     *shells
+	background *background
+	news       *news
+}
 
-// NewTerminal makes the tool.
+// NewTerminal makes the tool. Its other half is Process.
 func NewTerminal(opts TerminalOptions) *Terminal {
-	if opts.Timeout <= 0 {
-		opts.Timeout = DefaultTerminalTimeout
+	opts = opts.withDefaults()
+	forced := append(slices.DeleteFunc(slices.Clone(opts.Env), func(kv string) bool { return !ours(kv) }), "TERM=dumb", "PAGER=cat", "GIT_TERMINAL_PROMPT=0")
+	return &Terminal{
+		opts: opts, forced: forced, shells: newShells(), background: newBackground(opts.BackgroundMax), news: newNews(opts.Together),
 	}
-	if opts.Shell == "" {
-		opts.Shell = "/bin/sh"
+}
+
+func (o TerminalOptions) withDefaults() TerminalOptions {
+	if o.Shell == "" {
+		o.Shell = "/bin/sh"
 		if _, err := os.Stat("/bin/bash"); err == nil {
-			opts.Shell = "/bin/bash"
+			o.Shell = "/bin/bash"
 		}
 	}
-	opts.Env = slices.DeleteFunc(slices.Clone(opts.Env), looksSecret)
-	if !slices.ContainsFunc(opts.Env, func(kv string) bool { return strings.HasPrefix(kv, "PATH=") }) {
-		opts.Env = append(opts.Env, defaultPath)
+	o.Env = slices.DeleteFunc(slices.Clone(o.Env), looksSecret)
+	if !slices.ContainsFunc(o.Env, func(kv string) bool { return strings.HasPrefix(kv, "PATH=") }) {
+		o.Env = append(o.Env, defaultPath)
 	}
-	opts.Env = append(opts.Env, "TERM=dumb", "PAGER=cat", "GIT_TERMINAL_PROMPT=0")
-	return &Terminal{opts: opts}
+	positive(&o.Timeout, DefaultTerminalTimeout)
+	positive(&o.BackgroundTimeout, DefaultBackgroundTimeout)
+	positive(&o.BackgroundMax, DefaultBackgroundMax)
+	positive(&o.Together, together)
+	return o
+}
+
+func positive[T int | int64 | time.Duration](value *T, fallback T) {
+	if *value <= 0 {
+		*value = fallback
+	}
+}
+
+// ours knows the variables that gatewayd itself gives to a command.
+func ours(kv string) bool {
+	return strings.HasPrefix(kv, "GATEWAYD_") || strings.HasPrefix(kv, "HERMES_")
 }
 
 // looksSecret knows variables that a command of a model must not see. The list handed over is an allow-list already; this is the
@@ -83,14 +116,26 @@ func (t *Terminal) Spec() provider.ToolSpec {
 	return provider.ToolSpec{
 		Name: "terminal",
 		Description: "Run a shell command on the user's machine and get its output (stdout and stderr together, the middle left out when it " +
-			"is long) and its exit code. Standard input is closed. Each call is a new shell; everything it started ends with it.",
+			"is long) and its exit code. Standard input is closed. The next call starts in the directory this one ends in and with the variables " +
+			"and functions it exported; everything else it started ends with it. With background it goes on by itself: the tool process shows, " +
+			"awaits and ends it, and notify_on_complete sends a message here when it has ended.",
 		Parameters: json.RawMessage(`{"type":"object","properties":{"command":{"type":"string"},` +
-			`"timeout":{"type":"number","description":"seconds"},"workdir":{"type":"string"}},"required":["command"]}`),
+			`"timeout":{"type":"number","description":"seconds"},"workdir":{"type":"string","description":"for this call only"},` +
+			`"background":{"type":"boolean"},"notify_on_complete":{"type":"boolean"}},"required":["command"]}`),
 	}
 }
 
 // ReadOnly is false: nobody can tell from a command's text.
 func (t *Terminal) ReadOnly(json.RawMessage) bool { return false }
+
+// Class looks at the command's words.
+func (t *Terminal) Class(raw json.RawMessage) Class {
+	var args terminalArgs
+	if json.Unmarshal(raw, &args) == nil && destructive(args.Command) {
+		return ClassDestructive
+	}
+	return ClassEffect
+}
 
 // Permission says that policy decides.
 func (t *Terminal) Permission() Permission { return NeedsTerminal }
@@ -102,9 +147,11 @@ func (t *Terminal) Command(call Call) string {
 }
 
 type terminalArgs struct {
-	Command string
-	Timeout float64
-	Workdir string
+	Command    string
+	Timeout    float64
+	Workdir    string
+	Background bool
+	Notify     bool `json:"notify_on_complete"`
 }
 
 func (t *Terminal) parse(call Call) (terminalArgs, error) {
@@ -118,52 +165,26 @@ func (t *Terminal) parse(call Call) (terminalArgs, error) {
 	return args, nil
 }
 
-// Run runs the command to its end, its timeout, or the end of ctx.
+// Run runs the command to its end, its timeout, or the end of ctx; in the background it returns as soon as the command runs.
 func (t *Terminal) Run(ctx context.Context, call Call) Result {
 	args, err := t.parse(call)
 	if err != nil {
 		return Refuse("%v", err)
 	}
-	out := newOutput(t.opts.OutputMax)
-	id, err := newKeeperID()
-	if err != nil {
-		return Refuse("the command could not be started: %v", err)
+	if args.Background {
+		return t.runBehind(ctx, call, args)
 	}
-	spec := reaper.Spec{
-		ID: id, Argv: []string{t.opts.Shell, "-c", args.Command}, Dir: t.dir(call, args.Workdir),
-		Env: t.env(call), Lifetime: reaper.EndsWithDaemon,
-		Output: alive{out, call.Progress}, Deadline: t.timeout(args.Timeout), Grace: terminalGrace,
-	}
-	process, err := t.opts.Reaper.Start(ctx, spec)
-	if err != nil {
-		return Refuse("the command could not be started: %v", err)
-	}
-	interrupted := t.wait(ctx, process, call.Progress)
-	record := process.Record()
-	if err := t.opts.Reaper.Forget(spec.ID); err != nil {
-		call.Log.Warn("exit record of a command not removed", "session", call.Session, "keeper", spec.ID, "error", err)
-	}
-	return verdictOf(ctx, record, out.String(), spec.Deadline, interrupted)
+	return t.runBefore(ctx, call, args)
 }
 
-// env names the conversation, so that a card which a command creates is reported back to it.
-func (t *Terminal) env(call Call) []string {
-	env := slices.Clone(t.opts.Env)
-	if !t.opts.Nameless {
-		env = append(env, "GATEWAYD_SESSION_ID="+call.Session)
-	}
-	return env
-}
+// Connect gives the way to send news of an end.
+func (t *Terminal) Connect(tell Tell) { t.news.connect(tell) }
 
-func (t *Terminal) dir(call Call, asked string) string {
-	dir := t.opts.Dir
-	if call.Dir != "" {
-		dir = call.Dir
-	}
+func (t *Terminal) dir(base, asked string) string {
 	if asked == "" || filepath.IsAbs(asked) {
-		return firstOf(asked, dir)
+		return firstOf(asked, base)
 	}
-	return filepath.Join(dir, asked)
+	return filepath.Join(base, asked)
 }
 
 func firstOf(a, b string) string {
@@ -173,69 +194,13 @@ func firstOf(a, b string) string {
 	return b
 }
 
-func (t *Terminal) timeout(asked float64) time.Duration {
-	if asked <= 0 {
-		return t.opts.Timeout
-	}
-	if asked >= MaxTerminalTimeout.Seconds() {
-		return MaxTerminalTimeout
+// timeout is what a command gets: what was asked for, within what may be asked for.
+func timeout(asked float64, usual, most time.Duration) time.Duration {
+	switch {
+	case asked <= 0:
+		return usual
+	case asked >= most.Seconds():
+		return most
 	}
 	return max(time.Duration(asked*float64(time.Second)), 100*time.Millisecond)
-}
-
-// wait returns when the whole tree is gone, and says whether that was because ctx ended.
-func (t *Terminal) wait(ctx context.Context, p *reaper.Process, progress func()) (interrupted bool) {
-	beat := time.NewTicker(terminalHeartbeat)
-	defer beat.Stop()
-	told := ctx.Done()
-	for {
-		select {
-		case <-p.Done():
-			return interrupted
-		case <-told:
-			told, interrupted = nil, true
-			p.Stop(terminalGrace)
-		case <-beat.C:
-			progress()
-		}
-	}
-}
-
-// verdictOf says in the result's last line how the command ended.
-func verdictOf(ctx context.Context, r reaper.Record, output string, limit time.Duration, interrupted bool) Result {
-	if output == "" {
-		output = "(no output)"
-	}
-	if !strings.HasSuffix(output, "\n") {
-		output += "\n"
-	}
-	end := func(err bool, effect Effect, format string, args ...any) Result {
-		return Result{Content: output + "[" + fmt.Sprintf(format, args...) + "]", Err: err, Effect: effect}
-	}
-	switch {
-	case r.Reason == reaper.Exited:
-		return end(r.Code != 0, EffectDone, "exit %d", r.Code)
-	case interrupted:
-		result := end(true, EffectUnknown, "exit 130: interrupted: %v. Its effect is UNKNOWN", context.Cause(ctx))
-		result.Interrupted = true
-		return result
-	case r.Reason == reaper.Signaled:
-		return end(true, EffectUnknown, "exit %d: killed by signal %d", 128+r.Signal, r.Signal)
-	case r.Reason == reaper.Deadline:
-		return end(true, EffectUnknown, "exit 124: stopped after %v, its timeout. What it did until then stays done", limit)
-	case r.Reason == reaper.StartFailed:
-		return end(true, EffectNone, "not started: %s", r.Error)
-	}
-	return end(true, EffectUnknown, "ended without an exit code (%s); its effect is UNKNOWN", r.Reason)
-}
-
-// alive counts output as a sign of life.
-type alive struct {
-	out      *output
-	progress func()
-}
-
-func (a alive) Write(p []byte) (int, error) {
-	a.progress()
-	return a.out.Write(p)
 }

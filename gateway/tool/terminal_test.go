@@ -147,11 +147,10 @@ func TestTerminalLeavesNoRecordBehind(t *testing.T) {
 }
 
 func TestTerminalBoundsTheTimeoutAModelAsksFor(t *testing.T) {
-	terminal := NewTerminal(TerminalOptions{Timeout: time.Minute})
 	for asked, want := range map[float64]time.Duration{
 		0: time.Minute, -3: time.Minute, 5: 5 * time.Second, 0.0001: 100 * time.Millisecond, 1e300: MaxTerminalTimeout,
 	} {
-		if got := terminal.timeout(asked); got != want {
+		if got := timeout(asked, time.Minute, MaxTerminalTimeout); got != want {
 			t.Errorf("%v gives %v, want %v", asked, got, want)
 		}
 	}
