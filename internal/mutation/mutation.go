@@ -95,4 +95,6 @@ var List = []Mutation{
 	{"people-of-a-group-meet", "gateway/route", "TestNoTwoPlacesMeet"},
 	{"command-needs-its-whole-name", "gateway/slash", "TestWhatIsACommandAndWhatIsAText"},
 	{"verb-wakes-nobody", "gateway/api", "TestEveryChangeWakesTheDispatcher"},
+	{"handles-of-all-conversations", "gateway/tool", "TestABackgroundCommandIsListedReadAwaitedAndEnded"},
+	{"spill-grows-without-bound", "gateway/tool", "TestKeptResultsAreBoundedByAgeAndBytes"},
 }
