@@ -9,7 +9,8 @@ import (
 )
 
 // A board that leaves its machine, or comes from another one, carries nothing that is only true where it was: no claims, no
-// sessions, no subscriptions, and none of our own tables, which hold what the daemon is about to do.
+// sessions, no subscriptions, and of our own tables, which hold what the daemon is about to do, only the times of scheduled
+// cards: they are what the cards say.
 const (
 	scrubTasks = `UPDATE tasks SET status = CASE status WHEN 'running' THEN 'ready' ELSE status END, claim_lock = NULL, claim_expires = NULL,
     worker_pid = NULL, worker_started_at = NULL, current_run_id = NULL, last_heartbeat_at = NULL, session_id = NULL, project_id = NULL,
@@ -18,7 +19,7 @@ const (
 	scrubPids = `UPDATE task_runs SET claim_lock = NULL, claim_expires = NULL, worker_pid = NULL, worker_started_at = NULL`
 	scrubSubs = `DELETE FROM kanban_notify_subs`
 
-	selectOwnTables = `SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'gw\_%' ESCAPE '\'`
+	selectOwnTables = `SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'gw\_%' ESCAPE '\' AND name <> 'gw_schedules'`
 	selectPrograms  = `SELECT name FROM sqlite_schema WHERE type IN ('trigger', 'view')`
 )
 

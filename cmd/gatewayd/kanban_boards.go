@@ -23,7 +23,7 @@ func (v *boardVerbs) boardsVerb() *cobra.Command {
 	cmd.RunE = list.RunE
 	cmd.AddCommand(list, v.boardsShowVerb(), v.boardsExportVerb())
 	for _, verb := range []*cobra.Command{
-		v.boardsCreateVerb(), v.boardsSwitchVerb(), v.boardsRenameVerb(), v.boardsWorkdirVerb(), v.boardsCapVerb(), v.boardsRemoveVerb(), v.boardsArchiveVerb(), v.boardsImportVerb(),
+		v.boardsCreateVerb(), v.boardsSwitchVerb(), v.boardsRenameVerb(), v.boardsWorkdirVerb(), v.boardsCapVerb(), v.boardsRemoveVerb(), v.boardsArchiveVerb(), v.boardsRestoreVerb(), v.boardsImportVerb(),
 	} {
 		cmd.AddCommand(v.forPeople(verb))
 	}
@@ -62,7 +62,20 @@ func (v *boardVerbs) boardsListVerb() *cobra.Command {
 		for _, b := range boards {
 			shown = append(shown, v.counted(cmd.Context(), h, b, current))
 		}
-		return v.emit(map[string]any{"boards": shown, "current": current}, func(w io.Writer) { printBoards(w, shown) })
+		body := map[string]any{"boards": shown, "current": current}
+		away := []kanban.Archived{}
+		if all {
+			gone, err := h.root.Archived()
+			if err != nil {
+				return err
+			}
+			away = append(away, gone...)
+			body["archived"] = away
+		}
+		return v.emit(body, func(w io.Writer) {
+			printBoards(w, shown)
+			printArchived(w, away)
+		})
 	}})
 	cmd.Flags().BoolVar(&all, "all", false, "archived boards too")
 	return cmd
@@ -93,6 +106,34 @@ func (v *boardVerbs) opener(h house) kanban.Opener {
 		}
 		return b, func() { _ = b.Close() }, nil
 	}
+}
+
+func printArchived(w io.Writer, boards []kanban.Archived) {
+	if len(boards) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\narchived; `gatewayd kanban boards restore NAME` puts one back")
+	table(w, func(row func(...any)) {
+		for _, b := range boards {
+			row("", b.Name, when(b.At), b.Path)
+		}
+	})
+}
+
+// boardsRestoreVerb puts back what archive has moved away.
+func (v *boardVerbs) boardsRestoreVerb() *cobra.Command {
+	return &cobra.Command{Use: "restore NAME", Short: "Put an archived board back (NAME as in list --all, or its slug)", Args: exactly(1), RunE: func(_ *cobra.Command, args []string) error {
+		h, err := v.openRoot()
+		if err != nil {
+			return err
+		}
+		info, err := h.root.Restore(args[0])
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(v.std.out, "board %s is back (%s)\n", info.Slug, info.Path)
+		return nil
+	}}
 }
 
 func printBoards(w io.Writer, boards []kanban.Counted) {

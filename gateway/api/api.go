@@ -59,6 +59,8 @@ type Boards interface {
 	Acquire(ctx context.Context, slug kanban.Slug) (board *kanban.Board, release func(), err error)
 
 	Remove(ctx context.Context, slug kanban.Slug, forGood bool) (kanban.Removed, error)
+	Archived() ([]kanban.Archived, error)
+	Restore(name string) (kanban.Info, error)
 	Export(ctx context.Context, board *kanban.Board, w io.Writer, o kanban.ExportOptions) (kanban.Exported, error)
 	Import(ctx context.Context, archive io.Reader, o kanban.ImportOptions) (kanban.Imported, error)
 }

@@ -13,6 +13,8 @@ import (
 // boardRoutes are what becomes of whole boards.
 func (s *server) boardRoutes(r chi.Router) {
 	r.Post("/api/boards/import", s.handle(s.importBoard))
+	r.Get("/api/boards/archived", s.handle(s.archivedBoards))
+	r.Post("/api/boards/restore", s.handle(s.restoreBoard))
 	r.Delete("/api/boards/{board}", s.handle(s.removeBoard))
 	r.Post("/api/boards/{board}/switch", s.handle(s.switchBoard))
 	r.With(s.patientAnswer).Get("/api/boards/{board}/export", s.exportBoard)
@@ -36,6 +38,39 @@ func (s *server) removeBoard(r *http.Request) (answer, error) {
 	}
 	s.wake(slug)
 	return ok(removed)
+}
+
+// archivedBoards answers GET /api/boards/archived: those that were moved away, the newest first.
+func (s *server) archivedBoards(*http.Request) (answer, error) {
+	if s.Boards == nil {
+		return answer{}, errOff("the board directory")
+	}
+	list, err := s.Boards.Archived()
+	if err != nil {
+		return answer{}, err
+	}
+	return ok(map[string]any{"object": "list", "boards": listOf(list)})
+}
+
+// restoreBoard answers POST /api/boards/restore {name}: an archived board is put back.
+func (s *server) restoreBoard(r *http.Request) (answer, error) {
+	if s.Boards == nil {
+		return answer{}, errOff("the board directory")
+	}
+	o, err := s.jsonBody(r)
+	if err != nil {
+		return answer{}, err
+	}
+	var name string
+	if err := o.read(into("name", &name)); err != nil {
+		return answer{}, err
+	}
+	info, err := s.Boards.Restore(name)
+	if err != nil {
+		return answer{}, err
+	}
+	s.wake(info.Slug)
+	return ok(map[string]any{"board": info})
 }
 
 // switchBoard answers POST /api/boards/{board}/switch: it is the one that is meant where none is named.
