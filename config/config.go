@@ -18,35 +18,6 @@ type Config struct {
 	Log      Log      `yaml:"log"`
 }
 
-// Model says which model answers. With no BaseURL the daemon looks for a local server on its usual port and
-// otherwise answers as the offline model.
-type Model struct {
-	// Provider is auto, openai (any compatible server; BaseURL is then needed) or offline (no model is asked).
-	Provider string `yaml:"provider" default:"auto" oneof:"auto openai offline"`
-	// BaseURL of an OpenAI-compatible server, up to and including /v1.
-	BaseURL string `yaml:"base_url" kind:"url"`
-	// Name of the model as the server knows it; empty takes the first that the server lists.
-	Name string `yaml:"name"`
-	// APIKeyEnv names the environment variable that holds the key.
-	APIKeyEnv string `yaml:"api_key_env" kind:"envname"`
-	// APIKeyFile is a file that holds the key; relative to the home.
-	APIKeyFile string `yaml:"api_key_file" kind:"path"`
-	// ContextLength in tokens; 0 asks the server.
-	ContextLength int `yaml:"context_length" default:"0" max:"100000000"`
-	// RequestTimeout bounds one call of the model as a whole.
-	RequestTimeout time.Duration `yaml:"request_timeout" default:"1800s" min:"1s"`
-	// FirstTokenTimeout bounds the wait for the first byte of an answer. While it is the default, a server on this
-	// machine gets 15 minutes: local models read long prompts slowly.
-	FirstTokenTimeout time.Duration `yaml:"first_token_timeout" default:"180s" min:"1s"`
-	// StallTimeout bounds the silence between two pieces of a streamed answer.
-	StallTimeout time.Duration `yaml:"stall_timeout" default:"180s" min:"1s"`
-	// MaxRetries after the first try; 0 means one try and no more.
-	MaxRetries int `yaml:"max_retries" default:"3" max:"100"`
-
-	// APIKey is the key itself, found by Load. It is no setting: the file only says where it is.
-	APIKey Secret `yaml:"-"`
-}
-
 // API is the HTTP listener.
 type API struct {
 	// Addr is HOST:PORT; port 0 takes a free one.

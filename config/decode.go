@@ -88,6 +88,8 @@ func (l *loader) section(prefix string, node ast.Node, v reflect.Value) {
 			l.section(key+".", entry.Value, field)
 		case isNamed(field.Type()):
 			l.named(key, entry.Value, field)
+		case isListed(field.Type()):
+			l.listed(key, entry.Value, field)
 		default:
 			l.leaf(key, entry.Value, field)
 		}
@@ -169,6 +171,26 @@ func (l *loader) named(key string, node ast.Node, m reflect.Value) {
 		}
 		l.section(prefix, entry.Value, item.Elem())
 		m.SetMapIndex(reflect.ValueOf(name), item.Elem())
+	}
+}
+
+// listed reads a list of structs: the fallbacks.
+func (l *loader) listed(key string, node ast.Node, list reflect.Value) {
+	seq, ok := node.(*ast.SequenceNode)
+	if !ok {
+		l.refuse(l.at(node)+": "+key, "must be a list: a line with \"- \" for each, its settings indented below", "", nil)
+		return
+	}
+	list.Set(reflect.MakeSlice(list.Type(), 0, len(seq.Values)))
+	for i, entry := range seq.Values {
+		item := reflect.New(list.Type().Elem())
+		applyDefaults(item.Interface())
+		prefix := fmt.Sprintf("%s[%d].", key, i)
+		for s := range settings(item.Interface()) {
+			l.Origins[prefix+s.key] = Origin{Value: render(s.value), Source: FromDefault, Place: l.at(entry)}
+		}
+		l.section(prefix, entry, item.Elem())
+		list.Set(reflect.Append(list, item.Elem()))
 	}
 }
 

@@ -40,6 +40,12 @@ func walk(prefix string, v reflect.Value, yield func(setting) bool) bool {
 			if !walkNamed(key+".", value, yield) {
 				return false
 			}
+		case isListed(field.Type):
+			for i := range value.Len() {
+				if !walk(fmt.Sprintf("%s[%d].", key, i), value.Index(i), yield) {
+					return false
+				}
+			}
 		case !yield(setting{key, value, field.Tag}):
 			return false
 		}
@@ -64,6 +70,11 @@ func isSection(t reflect.Type) bool { return t.Kind() == reflect.Struct }
 
 func isNamed(t reflect.Type) bool {
 	return t.Kind() == reflect.Map && t.Elem().Kind() == reflect.Struct
+}
+
+// isListed is a list of sections, in an order that means something; their keys are "fallbacks[0].name".
+func isListed(t reflect.Type) bool {
+	return t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct
 }
 
 func sortedKeys(m reflect.Value) []string {

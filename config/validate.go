@@ -18,12 +18,11 @@ func (l *loader) settle() {
 	l.settleRoot()
 	l.Tools.Workdir, l.Tools.WriteRoot = l.absolute(l.Tools.Workdir), l.absolute(l.Tools.WriteRoot)
 	l.Backup.Dir = l.absolute(l.Backup.Dir)
-	l.Model.APIKeyFile = l.absolute(l.Model.APIKeyFile)
 	for name, lane := range l.Kanban.Lanes {
 		lane.Workdir = l.absolute(lane.Workdir)
 		l.Kanban.Lanes[name] = lane
 	}
-	l.settleModelKey()
+	l.settleModel()
 	l.settleNotify()
 }
 
@@ -48,40 +47,6 @@ func (l *loader) settleRoot() {
 	l.Origins[key] = from
 }
 
-// settleModelKey takes the first of the variable, the named variable and the file.
-func (l *loader) settleModelKey() {
-	if key := l.Environ.Get(modelKeyEnv); key != "" {
-		l.Model.APIKey = NewSecret(strings.TrimSpace(key))
-		l.Origins["model.api_key"] = Origin{Value: redacted, Source: FromEnv, Place: modelKeyEnv}
-		return
-	}
-	if name := l.Model.APIKeyEnv; envName.MatchString(name) {
-		if key := l.Environ.Get(name); key != "" {
-			l.Model.APIKey = NewSecret(strings.TrimSpace(key))
-			l.Origins["model.api_key"] = Origin{Value: redacted, Source: FromEnv, Place: name}
-			return
-		}
-		l.Warnings = append(l.Warnings, fmt.Sprintf("model.api_key_env names %s, which is not set: the model is called without a key", name))
-	}
-	if path := l.Model.APIKeyFile; path != "" {
-		l.modelKeyFile(path)
-	}
-}
-
-func (l *loader) modelKeyFile(path string) {
-	text, err := readSmall(path)
-	thing := l.place("model.api_key_file") + ": model.api_key_file " + path
-	switch key := strings.TrimSpace(string(text)); {
-	case err != nil:
-		l.refuse(thing, "cannot be read", "put the key into that file or correct the path", err)
-	case key == "" || strings.ContainsAny(key, " \t\r\n"):
-		l.refuse(thing, "must hold the key and nothing else", "write the key on one line", nil)
-	default:
-		l.Model.APIKey = NewSecret(key)
-		l.Origins["model.api_key"] = Origin{Value: redacted, Source: FromFile, Place: path}
-	}
-}
-
 // place is where the value of a key came from, or the key's file for a default.
 func (l *loader) place(key string) string {
 	if at := l.Origins[key].Place; at != "" {
@@ -97,9 +62,7 @@ func (l *loader) validate() {
 			l.refuse(l.place(s.key)+": "+s.key, err.Error(), "", nil)
 		}
 	}
-	if l.Model.Provider == "openai" && l.Model.BaseURL == "" {
-		l.refuse(l.place("model.provider")+": model.provider", "is openai, and model.base_url is empty", "name the server in model.base_url, or leave the provider out", nil)
-	}
+	l.validateModel()
 	l.validatePools()
 	for _, name := range sortedKeys(reflect.ValueOf(l.Kanban.Lanes)) {
 		l.validateLane(name, l.Kanban.Lanes[name])

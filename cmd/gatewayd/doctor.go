@@ -172,7 +172,7 @@ func checkModel(ctx context.Context, loaded config.Loaded) check {
 }
 
 func checkLanes(loaded config.Loaded) []check {
-	lanes, err := worker.NewLanes(loaded.Kanban, loaded.Model.APIKeyEnv)
+	lanes, err := worker.NewLanes(loaded.Kanban, loaded.Model.KeyVariables()...)
 	if err != nil {
 		return []check{failed("lanes", err)}
 	}

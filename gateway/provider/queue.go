@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -12,6 +13,7 @@ import (
 type queue struct {
 	key    string
 	limits Limits
+	shared string // with whom, for people
 
 	mu       sync.Mutex
 	inside   int
@@ -236,7 +238,7 @@ func (q *queue) arm(now time.Time) {
 func (q *queue) Stats() GateStats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	s := GateStats{Key: q.key, Limits: q.limits, Inside: q.inside, Through: int64(q.served), Shared: "this process"}
+	s := GateStats{Key: q.key, Limits: q.limits, Inside: q.inside, Through: int64(q.served), Shared: cmp.Or(q.shared, "this process")}
 	if q.held.After(time.Now()) {
 		s.HeldUntil = q.held
 	}

@@ -34,9 +34,9 @@ type Lanes struct{ byName map[string]Lane }
 // DefaultLane is there even when no lane is configured, so that a first card can be done.
 const DefaultLane = "agent"
 
-// NewLanes checks every lane. modelKeyEnv is the variable in which the model's key lives, which only our own
+// NewLanes checks every lane. modelKeys are the variables in which the models' keys live, which only our own
 // worker may see.
-func NewLanes(c config.Kanban, modelKeyEnv string) (*Lanes, error) {
+func NewLanes(c config.Kanban, modelKeys ...string) (*Lanes, error) {
 	lanes := &Lanes{byName: map[string]Lane{}}
 	defined := maps.Clone(c.Lanes)
 	if defined == nil {
@@ -52,8 +52,8 @@ func NewLanes(c config.Kanban, modelKeyEnv string) (*Lanes, error) {
 			problems = append(problems, fmt.Errorf("lane %s: %w", name, err))
 			continue
 		}
-		if lane.NeedsModel && modelKeyEnv != "" {
-			lane.Pass = append(lane.Pass, modelKeyEnv)
+		if lane.NeedsModel {
+			lane.Pass = append(lane.Pass, slices.DeleteFunc(slices.Clone(modelKeys), func(name string) bool { return name == "" })...)
 		}
 		lanes.byName[canonical(name)] = lane
 	}

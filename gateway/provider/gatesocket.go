@@ -1,0 +1,359 @@
+package provider
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"gatewayd/internal/procfs"
+)
+
+// gateSocket is where the daemon of a home lets other processes of that home through its gates.
+//
+// The protocol is a line of JSON each way and one connection for each call, so that a process that dies gives its permit back by dying:
+//
+//	→ {"key":"4be1…","class":"worker","session":"s","concurrent":2,"per_minute":60}
+//	← {"place":{"position":2,"waiting":3}}         whenever that changes, and as a sign of life each second
+//	← {"go":true}                                  from here to the end of the connection the call has its permit
+//	→ {"key":"4be1…","hold_ms":20000}              in place of the first line: the provider asked everybody to wait
+const gateSocket = "gate.sock"
+
+const (
+	gateDial    = time.Second
+	gateSilence = 15 * time.Second // a daemon that says nothing for so long is not waited for
+	gateLine    = 4 << 10
+)
+
+type gateAsk struct {
+	Key        string      `json:"key"`
+	Class      CallerClass `json:"class,omitempty"`
+	Session    string      `json:"session,omitempty"`
+	Concurrent int         `json:"concurrent,omitempty"`
+	PerMinute  int         `json:"per_minute,omitempty"`
+	HoldMS     int64       `json:"hold_ms,omitempty"`
+}
+
+type gateReply struct {
+	Place *Place `json:"place,omitempty"`
+	Go    bool   `json:"go,omitempty"`
+}
+
+// Gates are the gates of one home, one for each provider key. The daemon has them; other processes of the home join them. Safe for
+// concurrent use.
+type Gates struct {
+	home string
+	log  *slog.Logger
+
+	mu     sync.Mutex
+	queues map[string]*queue
+}
+
+// NewGates gives the gates of a home. Nobody else reaches them before Run. A nil log is none.
+func NewGates(home string, log *slog.Logger) *Gates {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Gates{home: home, log: log, queues: map[string]*queue{}}
+}
+
+// Gate gives the one gate of a key. The limits are those of whoever asked first.
+func (g *Gates) Gate(key string, limits Limits) Gate { return g.queue(key, limits) }
+
+func (g *Gates) queue(key string, limits Limits) *queue {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	q := g.queues[key]
+	if q == nil {
+		q = newQueue(key, limits)
+		q.shared = "the daemon and its workers"
+		g.queues[key] = q
+	}
+	return q
+}
+
+// Stats gives all gates as they stand.
+func (g *Gates) Stats() []GateStats {
+	g.mu.Lock()
+	queues := make([]*queue, 0, len(g.queues))
+	for _, q := range g.queues {
+		queues = append(queues, q)
+	}
+	g.mu.Unlock()
+	var all []GateStats
+	for _, q := range queues {
+		all = append(all, q.Stats())
+	}
+	return all
+}
+
+// Run lets other processes of the home through until ctx ends. Only the holder of the home may run it. That the socket cannot be made is
+// logged and no failure: workers then have gates of their own.
+func (g *Gates) Run(ctx context.Context) error {
+	listener, err := listenIn(ctx, g.home)
+	if err != nil {
+		g.log.Warn("gate not shared with workers", "path", filepath.Join(g.home, gateSocket), "error", err)
+		<-ctx.Done()
+		return nil
+	}
+	var serving sync.WaitGroup
+	defer serving.Wait()
+	stop := context.AfterFunc(ctx, func() { _ = listener.Close() })
+	defer stop()
+	for {
+		conn, err := listener.Accept()
+		switch {
+		case ctx.Err() != nil:
+			if err == nil {
+				_ = conn.Close()
+			}
+			return nil
+		case errors.Is(err, net.ErrClosed):
+			return nil
+		case err != nil: // out of descriptors, most likely: it passes
+			if !pause(ctx, 100*time.Millisecond, nil) {
+				return nil
+			}
+		default:
+			serving.Go(func() { g.serve(ctx, conn) })
+		}
+	}
+}
+
+// serve is one call of another process, from its question to the end of its connection.
+func (g *Gates) serve(ctx context.Context, conn net.Conn) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	_ = conn.SetReadDeadline(time.Now().Add(gateSilence))
+	lines := bufio.NewScanner(conn)
+	lines.Buffer(make([]byte, 0, 256), gateLine)
+	var ask gateAsk
+	if !lines.Scan() || json.Unmarshal(lines.Bytes(), &ask) != nil || ask.Key == "" {
+		return
+	}
+	q := g.queue(ask.Key, Limits{ask.Concurrent, ask.PerMinute})
+	if ask.HoldMS > 0 {
+		q.Hold(time.Now().Add(min(time.Duration(ask.HoldMS)*time.Millisecond, retryAfterCap)))
+		return
+	}
+	_ = conn.SetReadDeadline(time.Time{})
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		for lines.Scan() { // nothing more is expected; the end of the connection is what counts
+		}
+		cancel()
+	}()
+	defer func() { cancel(); <-gone }()
+	say := json.NewEncoder(conn)
+	permit, err := q.Enter(ctx, Caller{ask.Class, ask.Session}, func(p Place) {
+		_ = conn.SetWriteDeadline(time.Now().Add(gateDial))
+		if say.Encode(gateReply{Place: &p}) != nil {
+			cancel()
+		}
+	})
+	if err != nil {
+		return
+	}
+	defer permit.Leave()
+	if say.Encode(gateReply{Go: true}) == nil {
+		<-ctx.Done()
+	}
+}
+
+// Guest is a process that joins the gates of its home's daemon.
+type Guest struct {
+	home string
+	log  *slog.Logger
+	own  *Gates
+}
+
+// JoinGates gives the gates of a home to a process beside its daemon. Where no daemon answers, gates of its own take their place, call by
+// call: nobody ever waits for a daemon to come back.
+func JoinGates(home string, log *slog.Logger) *Guest {
+	own := NewGates(home, log)
+	return &Guest{home: home, log: own.log, own: own}
+}
+
+// Gate gives the gate of a key.
+func (g *Guest) Gate(key string, limits Limits) Gate {
+	return &joined{guest: g, ask: gateAsk{Key: key, Concurrent: limits.Concurrent, PerMinute: limits.PerMinute}, own: g.own.queue(key, limits)}
+}
+
+// joined is one gate of the daemon, seen from another process.
+type joined struct {
+	guest *Guest
+	ask   gateAsk
+	own   *queue
+
+	mu    sync.Mutex
+	alone bool // the last call found no daemon
+}
+
+// gateTries: once more for a daemon that is just being restarted, then alone.
+const gateTries = 2
+
+// Enter waits for the daemon's permit, or for one of its own.
+func (j *joined) Enter(ctx context.Context, caller Caller, tell func(Place)) (Permit, error) {
+	var err error
+	for range gateTries {
+		var permit Permit
+		if permit, err = j.enter(ctx, caller, tell); err == nil {
+			j.told(nil)
+			return permit, nil
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
+	j.told(err)
+	return j.own.Enter(ctx, caller, tell)
+}
+
+// told logs when the daemon's gate is lost and when it is there again.
+func (j *joined) told(err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if alone := err != nil; alone != j.alone {
+		j.alone = alone
+		j.guest.log.Info("gate shared with the daemon", "shared", !alone, "path", filepath.Join(j.guest.home, gateSocket), "error", err)
+	}
+}
+
+func (j *joined) enter(ctx context.Context, caller Caller, tell func(Place)) (Permit, error) {
+	ask := j.ask
+	ask.Class, ask.Session = caller.Class, caller.Session
+	conn, err := j.guest.send(ctx, ask)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	lines := bufio.NewScanner(conn)
+	lines.Buffer(make([]byte, 0, 256), gateLine)
+	for {
+		_ = conn.SetReadDeadline(time.Now().Add(gateSilence))
+		var reply gateReply
+		if !lines.Scan() || json.Unmarshal(lines.Bytes(), &reply) != nil {
+			stop()
+			_ = conn.Close()
+			return nil, errors.Join(errors.New("the daemon's gate went away"), lines.Err())
+		}
+		switch {
+		case reply.Go:
+			if !stop() { // the caller has left at the same moment
+				_ = conn.Close()
+				return nil, context.Cause(ctx)
+			}
+			return &permit{leave: func() { _ = conn.Close() }}, nil
+		case reply.Place != nil && tell != nil:
+			tell(*reply.Place)
+		}
+	}
+}
+
+// Hold tells the daemon, and itself in case there is none.
+func (j *joined) Hold(until time.Time) {
+	j.own.Hold(until)
+	ask := j.ask
+	if ask.HoldMS = time.Until(until).Milliseconds(); ask.HoldMS <= 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), gateDial)
+	defer cancel()
+	if conn, err := j.guest.send(ctx, ask); err == nil {
+		_ = conn.Close()
+	}
+}
+
+// Stats is what this process knows; the whole queue is in the daemon.
+func (j *joined) Stats() GateStats {
+	s := j.own.Stats()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.alone {
+		s.Shared = "the daemon"
+	}
+	return s
+}
+
+// send opens a connection and writes the first line.
+func (g *Guest) send(ctx context.Context, ask gateAsk) (net.Conn, error) {
+	path, closing, err := shortPath(g.home)
+	if err != nil {
+		return nil, err
+	}
+	defer closing()
+	ctx, cancel := context.WithTimeout(ctx, gateDial)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	_ = conn.SetWriteDeadline(time.Now().Add(gateDial))
+	if err := json.NewEncoder(conn).Encode(ask); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// listenIn makes the socket. One that an ended daemon left is in the way and belongs to nobody.
+func listenIn(ctx context.Context, home string) (net.Listener, error) {
+	if err := os.Remove(filepath.Join(home, gateSocket)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	path, closing, err := shortPath(home)
+	if err != nil {
+		return nil, err
+	}
+	defer closing()
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	unix := listener.(*net.UnixListener)
+	unix.SetUnlinkOnClose(false) // by then the name may lead elsewhere
+	if err := os.Chmod(filepath.Join(home, gateSocket), 0o600); err != nil {
+		_ = unix.Close()
+		return nil, err
+	}
+	return &gateListener{unix, filepath.Join(home, gateSocket)}, nil
+}
+
+// gateListener takes its socket along when it closes.
+type gateListener struct {
+	*net.UnixListener
+	path string
+}
+
+func (l *gateListener) Close() error {
+	err := l.UnixListener.Close()
+	_ = os.Remove(l.path)
+	return err
+}
+
+// socketNameMost is how long the name of a socket may be on Linux, with the zero at its end.
+const socketNameMost = 107
+
+// shortPath names the socket of a home in few enough bytes: where the home's own name is too long, by way of a descriptor of the directory,
+// which is open until closing is called.
+func shortPath(home string) (path string, closing func(), err error) {
+	path = filepath.Join(home, gateSocket)
+	if len(path) <= socketNameMost {
+		return path, func() {}, nil
+	}
+	dir, err := os.Open(home)
+	if err != nil {
+		return "", nil, err
+	}
+	return filepath.Join(procfs.FDPath(dir.Fd()), gateSocket), func() { _ = dir.Close() }, nil
+}
