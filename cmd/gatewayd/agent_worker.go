@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gatewayd/gateway"
+	"gatewayd/gateway/provider"
 	"gatewayd/gateway/tool"
 	"gatewayd/internal/problem"
 	"gatewayd/internal/procfs"
@@ -54,7 +55,8 @@ func register(ctx context.Context, h house, b *kanban.Board) error {
 // work runs the card's turn against this home's model and store, beside the daemon.
 func work(ctx context.Context, c *cli, h house, b *kanban.Board) (code int, err error) {
 	log := newLogger(h.Log, c.std.err, false)
-	model, how := chooseModel(ctx, h.Loaded, log)
+	choice := newModels(h.Loaded, provider.JoinGates(h.Home, log), log)
+	model, how := choice.choose(ctx)
 	if model.Describe().Offline {
 		fmt.Fprintf(c.std.err, "no model: %s\n", how)
 		return gateway.ExitUnusable, nil

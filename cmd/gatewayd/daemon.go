@@ -51,6 +51,8 @@ type daemon struct {
 	boards    *registry.Kind[*kanban.Board]
 	newBoards *registry.Kind[*kanban.Board] // the same files, made where they are missing
 
+	gates      *provider.Gates
+	models     *models
 	model      provider.Model
 	gateway    *gateway.Gateway
 	dispatcher *dispatch.Dispatcher
@@ -246,13 +248,21 @@ func (d *daemon) acquireBoard(ctx context.Context, path string) (*kanban.Board, 
 
 // chooseModel decides who answers. It asks the usual local ports only when nothing is configured.
 func (d *daemon) chooseModel(ctx context.Context) error {
-	model, how := chooseModel(ctx, d.config, d.log)
+	d.gates = provider.NewGates(d.config.Home, d.log)
+	d.models = newModels(d.config, d.gates, d.log)
+	model, how := d.models.choose(ctx)
 	d.model = model
 	name := model.Describe().Name
 	if name == "" {
 		name = "not named" // the server is asked at the first turn
 	}
 	d.decide("model", name, strings.TrimPrefix(how, name+": "))
+	if about := model.Describe(); !about.Offline {
+		d.decide("model's timeouts", "in force", about.Timeouts)
+		if len(about.Fallbacks) > 0 {
+			d.decide("model's fallbacks", strings.Join(about.Fallbacks, ", "), "model.fallbacks")
+		}
+	}
 	return nil
 }
 

@@ -164,11 +164,12 @@ func checkKey(cfg config.Config) check {
 }
 
 func checkModel(ctx context.Context, loaded config.Loaded) check {
-	model, how := chooseModel(ctx, loaded, nil)
+	model, how := newModels(loaded, nil, nil).choose(ctx)
 	if model.Describe().Offline {
 		return warning("model", "set model.base_url and model.name", "%s", how)
 	}
-	return ok("model", "%s: %s", model.Describe().Name, how)
+	about := model.Describe()
+	return ok("model", "%s: %s; %s", about.Name, how, about.Timeouts)
 }
 
 func checkLanes(loaded config.Loaded) []check {

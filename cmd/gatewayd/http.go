@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"gatewayd/gateway/api"
+	"gatewayd/gateway/provider"
 	"gatewayd/internal/problem"
 	"gatewayd/kanban"
 	"gatewayd/kanban/dispatch"
@@ -102,7 +103,13 @@ func (d *daemon) checkModel() api.Check {
 	if model.Offline {
 		return api.Check{Name: "model", Status: "degraded", Reason: "the offline model answers; set model.base_url"}
 	}
-	return api.Check{Name: "model", Status: "ok"}
+	check := api.Check{Name: "model", Status: "ok", Data: provider.StatsOf(d.model)}
+	for _, s := range provider.StatsOf(d.model) {
+		if s.Open {
+			check.Status, check.Reason = "degraded", "the breaker of "+s.Provider+" is "+s.Breaker
+		}
+	}
+	return check
 }
 
 func (d *daemon) checkDispatcher() api.Check {

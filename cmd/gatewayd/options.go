@@ -9,7 +9,6 @@ import (
 
 	"gatewayd/config"
 	"gatewayd/gateway"
-	"gatewayd/gateway/provider"
 	"gatewayd/gateway/tool"
 	"gatewayd/internal/problem"
 	"gatewayd/internal/sqlite"
@@ -35,26 +34,6 @@ func boardOptions(cfg config.Config, root *kanban.Root, slug kanban.Slug, log *s
 
 func journal(cfg config.Database) sqlite.JournalConfig {
 	return sqlite.JournalConfig{Mode: cfg.JournalMode, Force: cfg.JournalModeForce == "wal"}
-}
-
-func modelOptions(loaded config.Loaded, log *slog.Logger) provider.Options {
-	m := loaded.Model
-	options := provider.Options{
-		BaseURL: m.BaseURL, Name: m.Name, Key: m.APIKey.Reveal(), ContextLength: m.ContextLength,
-		RequestTimeout: m.RequestTimeout, FirstToken: m.FirstTokenTimeout, Stall: m.StallTimeout, MaxRetries: m.MaxRetries, Log: log,
-	}
-	if loaded.Origins["model.first_token_timeout"].Source == config.FromDefault {
-		options.FirstToken = 0 // the provider gives a server on this machine more time than one in a cloud
-	}
-	return options
-}
-
-// chooseModel gives the model that answers and how it was chosen.
-func chooseModel(ctx context.Context, loaded config.Loaded, log *slog.Logger) (provider.Model, string) {
-	if loaded.Model.Provider == "offline" {
-		return provider.Offline(), "model.provider: offline"
-	}
-	return provider.Discover(ctx, modelOptions(loaded, log))
 }
 
 // conversations is a store that a gateway speaks through: one opened for this process, or the daemon's.

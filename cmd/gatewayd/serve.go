@@ -29,6 +29,8 @@ import (
 //	                │ registry: state.db, kanban.db, boards/*       │
 //	                └───────────────────────────────────────────────┘
 //
+// Beside them the gate lets workers of this home wait for the model's provider in one queue with the conversations.
+//
 // The order below is the order of being told to stop. Conversations drain while the API still delivers their
 // last words; what others stand on (watchdog, reaper, registry) ends when they have ended. Closing every file is
 // the registry's last act; then the home's lock goes.
@@ -46,6 +48,7 @@ func (c *cli) serve(ctx context.Context) (err error) {
 		{name: "dispatcher", run: d.dispatch},
 		{name: "api", run: d.listen},
 		{name: "conversations", run: d.gateway.Run},
+		{name: "gate", run: d.gates.Run},
 		{name: "notifier", run: d.notifier.Run},
 		{name: "maintenance", run: d.maintain, outlasts: true},
 		{name: "watchdog", run: d.watch, outlasts: true},

@@ -80,6 +80,8 @@ func (b *breaker) close() { b.stale, b.wait, b.until = 0, 0, time.Time{} }
 // reset closes it: a person changed something.
 func (b *breaker) reset() { b.mu.Lock(); defer b.mu.Unlock(); b.close() }
 
+func (b *breaker) open() bool { b.mu.Lock(); defer b.mu.Unlock(); return !b.until.IsZero() }
+
 // String says how it stands.
 func (b *breaker) String() string {
 	b.mu.Lock()

@@ -157,7 +157,7 @@ func (c *client) Reset() { c.breaker.reset() }
 
 // Stats gives what was counted so far.
 func (c *client) Stats() []Stats {
-	s := Stats{Provider: c.opts.Provider, Breaker: c.breaker.String(), PrefillRate: c.pace.get()}
+	s := Stats{Provider: c.opts.Provider, Breaker: c.breaker.String(), Open: c.breaker.open(), PrefillRate: c.pace.get()}
 	c.ledger.fill(&s)
 	c.mu.Lock()
 	s.Model, s.Refuses = c.name, c.manner.refuses()

@@ -11,8 +11,8 @@ import (
 
 // Limits is what a provider allows one key. Zero is no limit.
 type Limits struct {
-	Concurrent int // calls at the same time
-	PerMinute  int // calls begun in any minute
+	Concurrent int `json:"concurrent"` // calls at the same time
+	PerMinute  int `json:"per_minute"` // calls begun in any minute
 }
 
 // Gate lets the calls of one provider key through, one for each permit: at most so many at once and in a minute, fairly between
@@ -53,19 +53,22 @@ func (p Place) String() string {
 
 // GateStats is a gate as it stands.
 type GateStats struct {
-	Key       string // a fingerprint, never the key
-	Limits    Limits
-	Inside    int
-	Waiting   []Waiter // in the order in which they will be served
-	HeldUntil time.Time
-	Through   int64  // permits given
-	Shared    string // what the gate is shared by: "daemon", "this process"
+	Key       string    `json:"key"` // a fingerprint, never the key
+	Limits    Limits    `json:"limits"`
+	Inside    int       `json:"inside"`
+	Waiting   []Waiter  `json:"waiting,omitempty"` // in the order in which they will be served
+	HeldUntil time.Time `json:"held_until,omitzero"`
+	Through   int64     `json:"through"` // permits given
+	Shared    string    `json:"shared"`  // with whom
 }
+
+// IsZero reports that there is no gate.
+func (s GateStats) IsZero() bool { return s.Key == "" }
 
 // Waiter is one waiting call.
 type Waiter struct {
-	Caller Caller
-	Since  time.Time
+	Caller Caller    `json:"caller"`
+	Since  time.Time `json:"since"`
 }
 
 // GateKey names the gate of a server and a key: calls that are billed together wait together. It does not give the key away.

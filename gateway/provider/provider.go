@@ -59,8 +59,8 @@ const (
 
 // Caller says who asks, so that a gate can be fair: between classes, and between the sessions of a class.
 type Caller struct {
-	Class   CallerClass
-	Session string
+	Class   CallerClass `json:"class"`
+	Session string      `json:"session,omitempty"`
 }
 
 // Delta is one piece of an answer while it arrives. ToolName announces a call whose arguments are still coming. Notice is a line

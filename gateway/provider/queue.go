@@ -17,7 +17,7 @@ type queue struct {
 
 	mu       sync.Mutex
 	inside   int
-	waiting  []*waiter
+	waiting  []*entrant
 	begun    []time.Time // of the last minute, oldest first
 	held     time.Time
 	served   uint64 // permits so far; also the clock of the two below
@@ -26,8 +26,8 @@ type queue struct {
 	timer    *time.Timer
 }
 
-// waiter is one waiting call. Its fields are the queue's.
-type waiter struct {
+// entrant is one waiting call. Its fields are the queue's.
+type entrant struct {
 	caller Caller
 	since  time.Time
 	went   chan struct{} // closed when it has its permit
@@ -73,19 +73,19 @@ func (q *queue) Enter(ctx context.Context, caller Caller, tell func(Place)) (Per
 	}
 }
 
-func (q *queue) join(caller Caller) *waiter {
+func (q *queue) join(caller Caller) *entrant {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	mine := &waiter{caller: caller, since: time.Now(), went: make(chan struct{}), moved: make(chan struct{}, 1)}
+	mine := &entrant{caller: caller, since: time.Now(), went: make(chan struct{}), moved: make(chan struct{}, 1)}
 	q.waiting = append(q.waiting, mine)
 	q.advance()
 	return mine
 }
 
-func (q *queue) placeOf(p *waiter) Place { q.mu.Lock(); defer q.mu.Unlock(); return p.now }
+func (q *queue) placeOf(p *entrant) Place { q.mu.Lock(); defer q.mu.Unlock(); return p.now }
 
 // abandon takes a call out that no longer waits. One that got its permit at the same moment gives it back.
-func (q *queue) abandon(mine *waiter) {
+func (q *queue) abandon(mine *entrant) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i, p := range q.waiting {
@@ -134,7 +134,7 @@ func (q *queue) advance() {
 	q.arm(now)
 }
 
-func (q *queue) serve(mine *waiter, now time.Time) {
+func (q *queue) serve(mine *entrant, now time.Time) {
 	q.inside++
 	q.served++
 	q.classes[mine.caller.Class] = q.served
@@ -163,7 +163,7 @@ func (q *queue) opens(now time.Time) time.Time {
 }
 
 // next gives the index of the call whose turn it is.
-func (q *queue) next(waiting []*waiter, classes map[CallerClass]uint64, sessions map[Caller]uint64) int {
+func (q *queue) next(waiting []*entrant, classes map[CallerClass]uint64, sessions map[Caller]uint64) int {
 	best := 0
 	for i, p := range waiting {
 		c, b := classes[p.caller.Class], classes[waiting[best].caller.Class]
@@ -180,7 +180,7 @@ const rankMost = 64
 
 // rank plays the coming turns through, so that everybody knows the place where it will be served.
 func (q *queue) rank(now time.Time) {
-	rest := append([]*waiter(nil), q.waiting...)
+	rest := append([]*entrant(nil), q.waiting...)
 	classes, sessions, served := map[CallerClass]uint64{}, map[Caller]uint64{}, q.served
 	for class, at := range q.classes {
 		classes[class] = at
@@ -207,7 +207,7 @@ func (q *queue) rank(now time.Time) {
 	}
 }
 
-func (p *waiter) put(now Place) {
+func (p *entrant) put(now Place) {
 	if p.now == now {
 		return
 	}

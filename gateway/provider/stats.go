@@ -12,19 +12,21 @@ const recentMost = 20
 // Stats is what happened between us and one server since the start, for diagnostics: a person, or a test that failed, tells from it
 // a breaker from a slow answer.
 type Stats struct {
-	Provider, Model string
-	Calls           int64           // requests that went out
-	Answered        int64           // complete answers
-	Mended          int64           // requests repeated in a form that the server takes
-	Silent          int64           // calls ended by our clock
-	Failed          map[Class]int64 // by what went wrong; a call may fail several times
-	Breaker         string          // closed; or since when and until when it is open
-	Refuses         []string        // what the server does not take
-	PrefillRate     float64         // tokens of prompt a second, as measured; 0 unknown
-	FirstToken      time.Duration   // of the last answer
-	Benched         time.Time       // a chain does not ask it before; zero: it may
-	Recent          []string        // the last failures, oldest first
-	Gate            GateStats
+	Provider    string          `json:"provider"`
+	Model       string          `json:"model"`
+	Calls       int64           `json:"calls"`                  // requests that went out
+	Answered    int64           `json:"answered"`               // complete answers
+	Mended      int64           `json:"mended"`                 // requests repeated in a form that the server takes
+	Silent      int64           `json:"silent"`                 // calls ended by our clock
+	Failed      map[Class]int64 `json:"failed,omitempty"`       // by what went wrong; a call may fail several times
+	Breaker     string          `json:"breaker"`                // closed; or since when and until when it is open
+	Open        bool            `json:"breaker_open"`           // no call goes out
+	Refuses     []string        `json:"refuses,omitempty"`      // what the server does not take
+	PrefillRate float64         `json:"prefill_rate,omitempty"` // tokens of prompt a second, as measured; 0 unknown
+	FirstToken  time.Duration   `json:"first_token_ns"`         // of the last answer
+	Benched     time.Time       `json:"benched,omitzero"`       // a chain does not ask it before; zero: it may
+	Recent      []string        `json:"recent,omitempty"`       // the last failures, oldest first
+	Gate        GateStats       `json:"gate,omitzero"`
 }
 
 // ledger counts for one client. Safe for concurrent use.
