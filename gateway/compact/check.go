@@ -1,0 +1,55 @@
+package compact
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// ErrEmpty is a summariser that said nothing, ErrRejected one that said what must not stand in a conversation.
+var (
+	ErrEmpty    = errors.New("the summary is empty")
+	ErrRejected = errors.New("the summary was rejected")
+)
+
+var thoughts = regexp.MustCompile(`(?s)<(think|thinking|reasoning)>.*?(</(think|thinking|reasoning)>|\z)`)
+
+// poison are signs that a summary is no report any more: it speaks to the model that will read it, or it imitates the marks by
+// which a request is made. Each was something that text in a record could bring a summariser to repeat.
+var poison = map[string]*regexp.Regexp{
+	"it tells its reader to ignore something": regexp.MustCompile(`(?i)\b(ignore|disregard|forget|override)\b.{0,30}\b(previous|prior|above|earlier|preceding|system|all|your)\b.{0,20}\b(instruction|message|rule|prompt|guideline)s?`),
+	"it gives its reader a role":              regexp.MustCompile(`(?i)\b(you are now|from now on,? you|pretend (that )?you are|act as (an?|the) (admin|administrator|root|system|developer|unrestricted))\b`),
+	"it gives its reader an order":            regexp.MustCompile(`(?i)\byou (must|shall|have to|are (required|instructed|authori[sz]ed) to)\b.{0,20}\b(run|execute|call|delete|send|upload|post|obey|comply|approve|reveal|install|download)`),
+	"it announces instructions":               regexp.MustCompile(`(?i)\b(new|updated|real|hidden|secret) (system )?(instructions?|prompt)\s*:`),
+	"it hides something from the user":        regexp.MustCompile(`(?i)\b(do not|don't|never) (tell|inform|reveal|mention|show|alert)\b.{0,40}\b(user|human|person|operator|anyone|anybody)`),
+	"it holds marks of a chat template":       regexp.MustCompile(`<\|[a-z_]+\|>|\[/?INST\]|<</?SYS>>|<(start|end)_of_turn>|</?s>`),
+	"it holds a call of a tool":               regexp.MustCompile(`(?i)</?(tool_call|function_call|tool_use|invoke)\b|"tool_calls"\s*:`),
+	"it repeats what it was asked":            regexp.MustCompile(regexp.QuoteMeta(recordBegin) + "|" + regexp.QuoteMeta(recordEnd) + "|" + regexp.QuoteMeta("You write the notes by which")),
+}
+
+// label is the beginning of a line that reads like another turn of the conversation.
+var label = regexp.MustCompile(`(?im)^\s*(?:\*\*)?(user|human|system|developer|assistant)(?:\*\*)?\s*:`)
+
+// Check gives a summary that may stand in a conversation, or says why it may not: an error that Is ErrEmpty or ErrRejected.
+// redact takes secrets out; nil leaves them.
+func Check(text string, p Prompt, redact func(string) string) (string, error) {
+	text = strings.TrimSpace(thoughts.ReplaceAllString(text, ""))
+	text = strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(text, notesBegin), notesEnd))
+	if text == "" {
+		return "", ErrEmpty
+	}
+	for _, why := range sortedNames(poison) {
+		if poison[why].MatchString(text) {
+			return "", fmt.Errorf("%w: %s", ErrRejected, why)
+		}
+	}
+	if n := Tokens(text); n > 3*max(p.Want, 200) {
+		return "", fmt.Errorf("%w: it has about %d tokens instead of %d", ErrRejected, n, p.Want)
+	}
+	text = label.ReplaceAllString(text, "- the $1:")
+	if redact != nil {
+		text = redact(text)
+	}
+	return text, nil
+}
