@@ -37,9 +37,11 @@ func mixed(word string) bool {
 	return strings.ContainsAny(word, "0123456789") && strings.ContainsAny(word, "abcdef")
 }
 
-// References are the exact references in rows: commits, pull requests, paths, and the lines of errors among results. The newest
-// of each kind, in the order in which they came. redact may be nil.
-func References(rows []sessiondb.Message, redact func(string) string) string {
+// References are the exact references in what is folded: commits, pull requests, paths, and the lines of errors among results.
+// The newest of each kind, in the order in which they came. redact may be nil.
+func (f Fold) References(redact func(string) string) string { return references(f.Folded(), redact) }
+
+func references(rows []sessiondb.Message, redact func(string) string) string {
 	text := earlier(rows) + "\n" + everything(rows)
 	var b strings.Builder
 	for _, a := range anchors {

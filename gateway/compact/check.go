@@ -29,7 +29,7 @@ var poison = map[string]*regexp.Regexp{
 }
 
 // label is the beginning of a line that reads like another turn of the conversation.
-var label = regexp.MustCompile(`(?im)^\s*(?:\*\*)?(user|human|system|developer|assistant)(?:\*\*)?\s*:`)
+var label = regexp.MustCompile(`(?im)^\s*(?:\*\*)?(user|human|system|developer|assistant)(?:\*\*)?\s*:(?:\*\*)?`)
 
 // Check gives a summary that may stand in a conversation, or says why it may not: an error that Is ErrEmpty or ErrRejected.
 // redact takes secrets out; nil leaves them.

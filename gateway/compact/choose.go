@@ -126,7 +126,7 @@ func exchangeAt(rows []sessiondb.Message, place int) int {
 
 // carry keeps the message that is being worked on, when all behind it is too much for the tail.
 func (f *Fold) carry() {
-	if len(sessiondb.Exchanges(f.rows[f.to:])) > 0 {
+	if rest := f.rows[f.to:]; len(sessiondb.Exchanges(rest)) > 0 || len(rest) > 0 && rest[0].Role == "user" {
 		return
 	}
 	for i := f.to - 1; i >= f.from; i-- {

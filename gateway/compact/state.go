@@ -24,6 +24,9 @@ func May(st sessiondb.CompactionState, now time.Time) bool { return !now.Before(
 // Stuck reports a conversation that compactions do not make smaller any more.
 func Stuck(st sessiondb.CompactionState) bool { return st.Strikes >= strikesMost }
 
+// Repeated reports that not only the last summary failed.
+func Repeated(st sessiondb.CompactionState) bool { return st.Failures > 1 }
+
 // Failed is the state after a summary failed. soft is a failure that says nothing about the next try.
 func Failed(st sessiondb.CompactionState, now time.Time, soft bool, why string) sessiondb.CompactionState {
 	st.Failures++
