@@ -8,14 +8,16 @@ type Config struct {
 	// Home is the directory that holds everything; it comes from --home, GATEWAYD_HOME or ~/.gatewayd and is absolute.
 	Home string `yaml:"-"`
 
-	Model    Model    `yaml:"model"`
-	API      API      `yaml:"api"`
-	Tools    Tools    `yaml:"tools"`
-	Agent    Agent    `yaml:"agent"`
-	Kanban   Kanban   `yaml:"kanban"`
-	Database Database `yaml:"database"`
-	Backup   Backup   `yaml:"backup"`
-	Log      Log      `yaml:"log"`
+	Model       Model       `yaml:"model"`
+	API         API         `yaml:"api"`
+	Tools       Tools       `yaml:"tools"`
+	Agent       Agent       `yaml:"agent"`
+	Compression Compression `yaml:"compression"`
+	Auxiliary   Auxiliary   `yaml:"auxiliary"`
+	Kanban      Kanban      `yaml:"kanban"`
+	Database    Database    `yaml:"database"`
+	Backup      Backup      `yaml:"backup"`
+	Log         Log         `yaml:"log"`
 }
 
 // API is the HTTP listener.

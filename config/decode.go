@@ -227,10 +227,14 @@ func scalar(node ast.Node, v reflect.Value) error {
 		v.SetBool(b.Value)
 	case v.CanInt():
 		return scalarInt(node, v)
+	case v.CanFloat():
+		return scalarFraction(node, v)
 	case v.Kind() == reflect.Slice:
 		return scalarList(node, v)
 	case v.Kind() == reflect.Map && v.Type().Elem().Kind() == reflect.Int:
 		return scalarCounts(node, v)
+	case v.Kind() == reflect.Map && v.Type().Elem().Kind() == reflect.Float64:
+		return scalarFractions(node, v)
 	case v.Kind() == reflect.Map:
 		return scalarMap(node, v)
 	}
@@ -331,6 +335,28 @@ func scalarCounts(node ast.Node, v reflect.Value) error {
 			return fmt.Errorf("must be names with counts: %q %w", name, err)
 		}
 		m[name] = int(count.Int())
+		return nil
+	})
+	v.Set(reflect.ValueOf(m))
+	return err
+}
+
+func scalarFraction(node ast.Node, v reflect.Value) error {
+	switch node.(type) {
+	case *ast.FloatNode, *ast.IntegerNode:
+		return parseFraction(v, node.GetToken().Value)
+	}
+	return errors.New("must be a number such as 0.5, without quotes")
+}
+
+func scalarFractions(node ast.Node, v reflect.Value) error {
+	m := map[string]float64{}
+	err := eachPair(node, func(name string, value ast.Node) error {
+		fraction := reflect.New(v.Type().Elem()).Elem()
+		if err := scalarFraction(value, fraction); err != nil {
+			return fmt.Errorf("must be names with numbers: %q %w", name, err)
+		}
+		m[name] = fraction.Float()
 		return nil
 	})
 	v.Set(reflect.ValueOf(m))

@@ -68,9 +68,9 @@ type Fallback struct {
 }
 
 // KeyVariables are the variables in which the keys of the models live.
-func (m Model) KeyVariables() []string {
+func (c Config) KeyVariables() []string {
 	var names []string
-	for _, name := range append([]string{m.APIKeyEnv}, fallbackVariables(m.Fallbacks)...) {
+	for _, name := range append([]string{c.Model.APIKeyEnv, c.Auxiliary.Compression.APIKeyEnv, c.Auxiliary.MicroCompaction.APIKeyEnv}, fallbackVariables(c.Model.Fallbacks)...) {
 		if name != "" {
 			names = append(names, name)
 		}

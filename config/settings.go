@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"iter"
+	"math"
 	"reflect"
 	"sort"
 	"strconv"
@@ -121,6 +122,8 @@ func parse(v reflect.Value, text string, u unit) error {
 		return nil
 	case v.Kind() == reflect.Bool:
 		return parseBool(v, text, u)
+	case v.CanFloat():
+		return parseFraction(v, text)
 	case v.CanInt():
 		n, err := strconv.ParseInt(text, 10, v.Type().Bits())
 		if err != nil {
@@ -153,6 +156,15 @@ func parseDuration(v reflect.Value, text string, u unit) error {
 		return fmt.Errorf("must be a whole number of %s, zero or more", word)
 	}
 	v.SetInt(n * int64(scale))
+	return nil
+}
+
+func parseFraction(v reflect.Value, text string) error {
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
+		return fmt.Errorf("must be a number such as 0.5")
+	}
+	v.SetFloat(n)
 	return nil
 }
 
@@ -198,7 +210,9 @@ func render(v reflect.Value) string {
 	case map[string]string:
 		return renderMap(x)
 	case map[string]int:
-		return renderCounts(x)
+		return renderNumbers(x)
+	case map[string]float64:
+		return renderNumbers(x)
 	}
 	return fmt.Sprint(v.Interface())
 }
@@ -223,10 +237,10 @@ func renderList(list []string) string {
 	return "[" + strings.Join(quoted, ", ") + "]"
 }
 
-func renderCounts(m map[string]int) string {
+func renderNumbers[T int | float64](m map[string]T) string {
 	var words []string
 	for _, name := range sortedKeys(reflect.ValueOf(m)) {
-		words = append(words, fmt.Sprintf("%s: %d", name, m[name]))
+		words = append(words, fmt.Sprintf("%s: %v", name, m[name]))
 	}
 	return "{" + strings.Join(words, ", ") + "}"
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"reflect"
@@ -23,6 +24,7 @@ func (l *loader) settle() {
 		l.Kanban.Lanes[name] = lane
 	}
 	l.settleModel()
+	l.settleAuxiliary()
 	l.settleNotify()
 }
 
@@ -74,6 +76,9 @@ func check(s setting) error {
 	if s.value.CanInt() {
 		return checkBounds(s)
 	}
+	if err := checkFractions(s); err != nil {
+		return err
+	}
 	words := leafWords(s.value)
 	for _, word := range words {
 		if err := checkWord(word, s.tag); err != nil {
@@ -116,6 +121,28 @@ func checkBounds(s setting) error {
 		return fmt.Errorf("must be at least %s", bound(s.value.Type(), low))
 	case n > high:
 		return fmt.Errorf("must be at most %s", bound(s.value.Type(), high))
+	}
+	return nil
+}
+
+// checkFractions holds numbers with a point, alone or by name, against the limits.
+func checkFractions(s setting) error {
+	var numbers []float64
+	switch x := s.value.Interface().(type) {
+	case float64:
+		numbers = []float64{x}
+	case map[string]float64:
+		numbers = slices.Collect(maps.Values(x))
+	}
+	for _, n := range numbers {
+		for name, beyond := range map[string]func(limit float64) bool{
+			"min": func(limit float64) bool { return n < limit }, "max": func(limit float64) bool { return n > limit },
+		} {
+			text, ok := s.tag.Lookup(name)
+			if limit, err := strconv.ParseFloat(text, 64); ok && err == nil && beyond(limit) {
+				return fmt.Errorf("must be at %s %s", map[string]string{"min": "least", "max": "most"}[name], text)
+			}
+		}
 	}
 	return nil
 }

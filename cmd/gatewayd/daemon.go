@@ -279,7 +279,7 @@ func (d *daemon) makeGateway(ctx context.Context) error {
 }
 
 func (d *daemon) makeDispatcher(context.Context) error {
-	lanes, err := worker.NewLanes(d.config.Kanban, d.config.Model.KeyVariables()...)
+	lanes, err := worker.NewLanes(d.config.Kanban, d.config.KeyVariables()...)
 	if err != nil {
 		return err
 	}

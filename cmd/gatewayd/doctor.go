@@ -173,7 +173,7 @@ func checkModel(ctx context.Context, loaded config.Loaded) check {
 }
 
 func checkLanes(loaded config.Loaded) []check {
-	lanes, err := worker.NewLanes(loaded.Kanban, loaded.Model.KeyVariables()...)
+	lanes, err := worker.NewLanes(loaded.Kanban, loaded.KeyVariables()...)
 	if err != nil {
 		return []check{failed("lanes", err)}
 	}

@@ -52,7 +52,7 @@ func (v *boardVerbs) diagnosticsVerb() *cobra.Command {
 }
 
 func diagnose(ctx context.Context, h house, b *kanban.Board) ([]kanban.Diagnostic, error) {
-	lanes, err := worker.NewLanes(h.Kanban, h.Model.KeyVariables()...)
+	lanes, err := worker.NewLanes(h.Kanban, h.KeyVariables()...)
 	if err != nil {
 		return nil, err
 	}

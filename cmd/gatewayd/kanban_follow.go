@@ -188,7 +188,7 @@ func (v *boardVerbs) assigneesVerb() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			lanes, err := worker.NewLanes(h.Kanban, h.Model.KeyVariables()...)
+			lanes, err := worker.NewLanes(h.Kanban, h.KeyVariables()...)
 			if err != nil {
 				return err
 			}

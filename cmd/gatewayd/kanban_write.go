@@ -24,7 +24,7 @@ func (v *boardVerbs) writeVerbs() []*cobra.Command {
 
 // noteLane says beside the answer when nobody here will take a card. It is no error: another gatewayd may.
 func (v *boardVerbs) noteLane(h house, assignee string) {
-	lanes, err := worker.NewLanes(h.Kanban, h.Model.KeyVariables()...)
+	lanes, err := worker.NewLanes(h.Kanban, h.KeyVariables()...)
 	if err != nil || assignee == "" {
 		return
 	}

@@ -55,7 +55,7 @@ func (v *boardVerbs) serveMCP(ctx context.Context) (err error) {
 // deskOf is where a speaker's calls are answered, in the daemon and in a process of its own.
 func deskOf(loaded config.Loaded, boards tools.Boards, run *kanban.Fence, name string) tools.Desk {
 	desk := tools.Desk{Boards: boards, Worker: run, Name: name, ClaimTTL: loaded.Kanban.ClaimTTL, Secrets: secretsOf(loaded)}
-	if lanes, err := worker.NewLanes(loaded.Kanban, loaded.Model.KeyVariables()...); err == nil {
+	if lanes, err := worker.NewLanes(loaded.Kanban, loaded.KeyVariables()...); err == nil {
 		desk.Lane = func(assignee string) string { return unknownLane(lanes, assignee) }
 	}
 	return desk

@@ -112,7 +112,7 @@ func waiting(ctx context.Context, b *kanban.Board, named []string) ([]string, er
 // whyAsker asks the daemon, which knows its caps and locks. Without one, that is the first thing that holds a card,
 // and the rest is read from the board alone.
 func (c *cli) whyAsker(h house, b *kanban.Board) (func(context.Context, string) (dispatch.Why, error), error) {
-	lanes, err := worker.NewLanes(h.Kanban, h.Model.KeyVariables()...)
+	lanes, err := worker.NewLanes(h.Kanban, h.KeyVariables()...)
 	if err != nil {
 		return nil, err
 	}

@@ -8,20 +8,6 @@ const (
 	LeastFor = 64_000  // below it a conversation with tools has hardly room for one task
 )
 
-// steps are the windows that are tried one after the other when a server says that a request does not fit, and not how
-// much would.
-var steps = []int{256_000, 128_000, 64_000, 32_000, 16_000, 8_000}
-
-// StepDown gives the next smaller window; the smallest stays.
-func StepDown(window int) int {
-	for _, step := range steps {
-		if step < window {
-			return step
-		}
-	}
-	return min(window, steps[len(steps)-1])
-}
-
 // usual are the windows of well-known families, where neither the settings nor the server tell. The longest part of a name
 // that matches counts. Servers of local models are asked: how much those hold depends on how they were started.
 var usual = map[string]int{
