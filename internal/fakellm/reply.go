@@ -14,7 +14,31 @@ type reply struct {
 	server  *Server
 	stream  bool
 	started bool
+	speech  speech
+	request Request
 	log     *Answer
+}
+
+// speech is how an answer is written on one wire.
+type speech interface {
+	piece(p *reply, s piece)
+	finish(p *reply, reason string, usage Usage)
+	end(p *reply, reason string) // the reason alone, as a server that breaks off behind it sends it
+	whole(p *reply, pieces []piece, reason string, usage Usage)
+	envelope(message, code string, status int) any
+}
+
+// piece is what one chunk brings: text, reasoning, or a part of a call.
+type piece struct {
+	text, reasoning string
+	call            *callPiece
+}
+
+// callPiece is a part of one tool call; the first has its id and name, the others arguments.
+type callPiece struct {
+	index     int
+	id, name  string
+	arguments string
 }
 
 // wait returns false when the client left or the server closes before the gate opened. A nil gate is open.
@@ -32,10 +56,34 @@ func (p *reply) wait(gate <-chan struct{}) bool {
 	}
 }
 
-// hang waits until somebody ends it.
-func (p *reply) hang(release <-chan struct{}) {
+// delay lets time pass between two chunks; false as with wait.
+func (p *reply) delay(d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-p.r.Context().Done():
+		return false
+	case <-p.server.stop:
+		return false
+	}
+}
+
+// hang waits until somebody ends it, or for so long.
+func (p *reply) hang(release <-chan struct{}, most time.Duration) {
+	var over <-chan time.Time
+	if most > 0 {
+		timer := time.NewTimer(most)
+		defer timer.Stop()
+		over = timer.C
+	}
 	select {
 	case <-release:
+	case <-over:
 	case <-p.r.Context().Done():
 	case <-p.server.stop:
 	}
@@ -44,15 +92,24 @@ func (p *reply) hang(release <-chan struct{}) {
 // drop cuts the connection; the client sees it break.
 func (p *reply) drop() { panic(http.ErrAbortHandler) }
 
-func (p *reply) event(payload any) {
+// event sends one chunk that counts.
+func (p *reply) event(name string, payload any) {
+	p.send(name, payload)
+	p.log.mu.Lock()
+	p.log.chunks++
+	p.log.mu.Unlock()
+}
+
+// send sends one that does not.
+func (p *reply) send(name string, payload any) {
 	data, err := json.Marshal(payload)
 	if err != nil {
 		p.drop()
 	}
-	p.raw(fmt.Sprintf("data: %s\n\n", data))
-	p.log.mu.Lock()
-	p.log.chunks++
-	p.log.mu.Unlock()
+	if name != "" {
+		name = "event: " + name + "\n"
+	}
+	p.raw(fmt.Sprintf("%sdata: %s\n\n", name, data))
 }
 
 func (p *reply) raw(text string) {
@@ -66,55 +123,40 @@ func (p *reply) raw(text string) {
 	p.w.(http.Flusher).Flush()
 }
 
-func (p *reply) delta(delta map[string]any) { p.event(chunk(delta, nil)) }
-
-func (p *reply) finish(reason string, usage Usage) {
-	p.event(chunk(map[string]any{}, reason))
-	p.event(map[string]any{"id": "chatcmpl-fake", "object": "chat.completion.chunk", "model": Model, "choices": []any{}, "usage": p.usage(usage)})
-	p.raw("data: [DONE]\n\n")
-}
-
-func (p *reply) usage(usage Usage) map[string]any {
+// used decides what an answer reports, and keeps it.
+func (p *reply) used(usage Usage) Usage {
 	if usage == (Usage{}) {
 		usage = Usage{Prompt: 10, Completion: 5}
+		if count := p.server.opts.PromptTokens; count != nil {
+			usage.Prompt = count(p.request)
+		}
 	}
 	p.log.mu.Lock()
 	p.log.usage = usage
 	p.log.mu.Unlock()
-	return map[string]any{
-		"prompt_tokens": usage.Prompt, "completion_tokens": usage.Completion, "total_tokens": usage.Prompt + usage.Completion,
-		"prompt_tokens_details": map[string]any{"cached_tokens": usage.Cached},
+	return usage
+}
+
+// fail is an HTTP error.
+func (p *reply) fail(status int, message, code string) {
+	writeJSON(p.w, status, p.speech.envelope(message, code, status))
+}
+
+func pieces(p *reply, text, reasoning string, call *ToolCall) []piece {
+	var list []piece
+	for _, part := range split(reasoning, 0) {
+		list = append(list, piece{reasoning: part})
 	}
-}
-
-// whole is the answer to a request without stream.
-func (p *reply) whole(message map[string]any, reason string, usage Usage) {
-	message["role"] = "assistant"
-	writeJSON(p.w, 200, map[string]any{
-		"id": "chatcmpl-fake", "object": "chat.completion", "created": time.Now().Unix(), "model": Model,
-		"choices": []any{map[string]any{"index": 0, "message": message, "finish_reason": reason}}, "usage": p.usage(usage),
-	})
-}
-
-func chunk(delta map[string]any, reason any) map[string]any {
-	return map[string]any{
-		"id": "chatcmpl-fake", "object": "chat.completion.chunk", "created": 1, "model": Model,
-		"choices": []any{map[string]any{"index": 0, "delta": delta, "finish_reason": reason}},
-	}
-}
-
-func deltas(p *reply, text string, call *ToolCall) []map[string]any {
-	var list []map[string]any
 	for _, part := range split(text, 0) {
-		list = append(list, map[string]any{"content": part})
+		list = append(list, piece{text: part})
 	}
 	if call != nil {
-		list = append(list, call.fragments(p, 0)...)
+		list = append(list, call.pieces(p, 0)...)
 	}
 	return list
 }
 
-func first(n int, list []map[string]any) []map[string]any { return list[:min(n, len(list))] }
+func first(n int, list []piece) []piece { return list[:min(n, len(list))] }
 
 // split cuts text into parts of n characters, 8 when unset.
 func split(text string, n int) []string {

@@ -2,15 +2,17 @@ package fakellm
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 )
 
 // Response is one step of a script: Text, ToolCall, Error, Hang, DropMidStream, StallMidStream, Raw or Func.
 type Response interface{ answer(*reply) }
 
 // Usage is what an answer reports. With nothing set, an answer reports 10 and 5.
-type Usage struct{ Prompt, Completion, Cached int64 }
+type Usage struct{ Prompt, Completion, Cached, CacheWrite int64 }
 
 // Text answers in words.
 type Text struct {
@@ -18,6 +20,7 @@ type Text struct {
 	Reasoning    string
 	ChunkChars   int             // characters in a chunk; default 8
 	Gate         <-chan struct{} // when set, each chunk waits for one receive (a closed gate lets all through)
+	Delay        time.Duration   // before each chunk, for servers that no test holds in its hand
 	Sent         func(n int)     // called after chunk n (from 1) was flushed
 	FinishReason string          // default stop
 	Usage        Usage
@@ -30,6 +33,7 @@ type ToolCall struct {
 	Text     string
 	Parallel []ToolCall // further calls in the same answer
 	Gate     <-chan struct{}
+	Delay    time.Duration // before each chunk
 	Usage    Usage
 }
 
@@ -41,8 +45,11 @@ type Error struct {
 	RetryAfter string
 }
 
-// Hang says nothing until it is released, the client leaves or the server closes, and then drops the connection.
-type Hang struct{ Release <-chan struct{} }
+// Hang says nothing until it is released, its time is over, the client leaves or the server closes, and then drops the connection.
+type Hang struct {
+	Release <-chan struct{}
+	For     time.Duration // 0: as long as it takes
+}
 
 // DropMidStream closes the connection after so many chunks.
 type DropMidStream struct {
@@ -75,72 +82,63 @@ type Func func(Request) Response
 
 func (t Text) answer(p *reply) {
 	reason := or(t.FinishReason, "stop")
+	var list []piece
+	for _, part := range split(t.Reasoning, t.ChunkChars) {
+		list = append(list, piece{reasoning: part})
+	}
+	for _, part := range split(t.Text, t.ChunkChars) {
+		list = append(list, piece{text: part})
+	}
 	if !p.stream {
-		if !p.wait(t.Gate) {
+		if !p.wait(t.Gate) || !p.delay(t.Delay*time.Duration(len(list))) {
 			p.drop()
 		}
-		message := map[string]any{"content": t.Text}
-		if t.Reasoning != "" {
-			message["reasoning_content"] = t.Reasoning
-		}
-		p.whole(message, reason, t.Usage)
+		p.speech.whole(p, list, reason, t.Usage)
 		return
 	}
-	sent := 0
-	send := func(field, text string) {
-		for _, part := range split(text, t.ChunkChars) {
-			if !p.wait(t.Gate) {
-				p.drop()
-			}
-			p.delta(map[string]any{field: part})
-			sent++
-			if t.Sent != nil {
-				t.Sent(sent)
-			}
+	for i, s := range list {
+		if !p.wait(t.Gate) || !p.delay(t.Delay) {
+			p.drop()
+		}
+		p.speech.piece(p, s)
+		if t.Sent != nil {
+			t.Sent(i + 1)
 		}
 	}
-	send("reasoning_content", t.Reasoning)
-	send("content", t.Text)
-	p.finish(reason, t.Usage)
+	p.speech.finish(p, reason, t.Usage)
 }
 
 func (c ToolCall) answer(p *reply) {
 	if !p.wait(c.Gate) {
 		p.drop()
 	}
-	calls := append([]ToolCall{c}, c.Parallel...)
+	var list []piece
+	if c.Text != "" {
+		list = append(list, piece{text: c.Text})
+	}
+	for i, call := range append([]ToolCall{c}, c.Parallel...) {
+		list = append(list, call.pieces(p, i)...)
+	}
 	if !p.stream {
-		list := make([]any, len(calls))
-		for i, call := range calls {
-			list[i] = map[string]any{"id": p.server.nextCall(), "type": "function", "function": map[string]any{"name": call.Name, "arguments": call.arguments()}}
-		}
-		p.whole(map[string]any{"content": c.Text, "tool_calls": list}, "tool_calls", c.Usage)
+		p.speech.whole(p, list, "tool_calls", c.Usage)
 		return
 	}
-	if c.Text != "" {
-		p.delta(map[string]any{"content": c.Text})
-	}
-	for i, call := range calls {
-		for _, fragment := range call.fragments(p, i) {
-			p.delta(fragment)
+	for _, s := range list {
+		if !p.delay(c.Delay) {
+			p.drop()
 		}
+		p.speech.piece(p, s)
 	}
-	p.finish("tool_calls", c.Usage)
+	p.speech.finish(p, "tool_calls", c.Usage)
 }
 
-// fragments are the chunks of one call: the name first, the arguments in pieces.
-func (c ToolCall) fragments(p *reply, index int) []map[string]any {
-	list := []map[string]any{toolDelta(map[string]any{
-		"index": index, "id": p.server.nextCall(), "type": "function", "function": map[string]any{"name": c.Name, "arguments": ""},
-	})}
+// pieces are the chunks of one call: the name first, the arguments in pieces.
+func (c ToolCall) pieces(p *reply, index int) []piece {
+	list := []piece{{call: &callPiece{index: index, id: p.server.nextCall(), name: c.Name}}}
 	for _, part := range split(c.arguments(), 8) {
-		list = append(list, toolDelta(map[string]any{"index": index, "function": map[string]any{"arguments": part}}))
+		list = append(list, piece{call: &callPiece{index: index, arguments: part}})
 	}
 	return list
-}
-
-func toolDelta(call map[string]any) map[string]any {
-	return map[string]any{"tool_calls": []any{call}}
 }
 
 func (c ToolCall) arguments() string {
@@ -161,31 +159,27 @@ func (e Error) answer(p *reply) {
 	if e.RetryAfter != "" {
 		p.w.Header().Set("Retry-After", e.RetryAfter)
 	}
-	writeJSON(p.w, e.Status, envelope(or(e.Message, http.StatusText(e.Status)), or(e.Code, strconv.Itoa(e.Status))))
+	p.fail(e.Status, or(e.Message, http.StatusText(e.Status)), or(e.Code, strconv.Itoa(e.Status)))
 }
 
 func (h Hang) answer(p *reply) {
-	p.hang(h.Release)
+	p.hang(h.Release, h.For)
 	p.drop()
 }
 
 func (d DropMidStream) answer(p *reply) {
-	for _, delta := range first(d.After, deltas(p, d.Text, d.Call)) {
-		p.delta(delta)
+	for _, s := range first(d.After, pieces(p, d.Text, "", d.Call)) {
+		p.speech.piece(p, s)
 	}
 	if d.Finish != "" {
-		p.event(chunk(map[string]any{}, d.Finish))
+		p.speech.end(p, d.Finish)
 	}
 	p.drop()
 }
 
 func (s StallMidStream) answer(p *reply) {
-	var list []map[string]any
-	for _, part := range split(s.Reasoning, 0) {
-		list = append(list, map[string]any{"reasoning_content": part})
-	}
-	for _, delta := range first(s.After, append(list, deltas(p, s.Text, nil)...)) {
-		p.delta(delta)
+	for _, part := range first(s.After, pieces(p, s.Text, s.Reasoning, nil)) {
+		p.speech.piece(p, part)
 	}
 	for s.Comments != nil {
 		select {
@@ -203,7 +197,7 @@ func (s StallMidStream) answer(p *reply) {
 			p.drop()
 		}
 	}
-	p.hang(s.Release)
+	p.hang(s.Release, 0)
 	p.drop()
 }
 
@@ -221,15 +215,20 @@ func (r Raw) answer(p *reply) {
 }
 
 func (f Func) answer(p *reply) {
-	requests := p.server.Requests()
-	for _, request := range requests {
-		if request.Answered != p.log {
-			continue
-		}
-		if response := f(request); response != nil {
-			response.answer(p)
-			return
-		}
+	response := p.server.asked(f, p.request)
+	if response == nil {
+		p.drop()
 	}
-	p.drop()
+	response.answer(p)
+}
+
+// asked asks a function of the test. One that panics is a fault, which the test is told: the dropped connection alone would look like a scripted one.
+func (s *Server) asked(f func(Request) Response, request Request) (response Response) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			s.fault(fmt.Sprintf("request %d: %v", request.N, fault))
+			response = DropMidStream{}
+		}
+	}()
+	return f(request)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -24,6 +25,10 @@ type Options struct {
 	Aux    Response               // answers requests without tools, which then do not use up the script; nil: the script answers all
 	Script []Response             // one per request, in the order of arrival
 	Each   func(Request) Response // asked when the script is used up; nil: an error
+
+	PromptTokens func(Request) int64 // what an answer without a Usage of its own reports for the prompt; nil: 10
+	Addr         string              // where to listen; empty: 127.0.0.1 with a free port
+	Control      bool                // other processes may add to the script and read the requests; see Serve
 }
 
 // Request is what a client sent. Gone is closed when the client has left or was answered.
@@ -73,12 +78,22 @@ type Server struct {
 	changed  chan struct{} // closed and replaced with each request
 	calls    int
 	closed   bool
+	faults   []string
 }
 
 // Start begins serving on 127.0.0.1 with a port of its own.
 func Start(opts Options) *Server {
 	s := &Server{opts: opts, stop: make(chan struct{}), script: slices.Clone(opts.Script), changed: make(chan struct{})}
-	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
+	s.http = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
+	if opts.Addr != "" {
+		listener, err := net.Listen("tcp", opts.Addr)
+		if err != nil {
+			panic(fmt.Sprintf("fakellm: listen on %s: %v", opts.Addr, err))
+		}
+		_ = s.http.Listener.Close()
+		s.http.Listener = listener
+	}
+	s.http.Start()
 	return s
 }
 
@@ -88,8 +103,29 @@ type Cleaner interface{ Cleanup(func()) }
 // New starts a server with this script that closes with the test.
 func New(t Cleaner, script ...Response) *Server {
 	s := Start(Options{Script: script})
-	t.Cleanup(s.Close)
+	t.Cleanup(func() {
+		s.Close()
+		s.Blame(t)
+	})
 	return s
+}
+
+// Blame tells the test of every fault, when it can be told.
+func (s *Server) Blame(t Cleaner) {
+	if teller, ok := t.(interface{ Errorf(string, ...any) }); ok {
+		for _, fault := range s.Faults() {
+			teller.Errorf("fakellm: %s", fault)
+		}
+	}
+}
+
+// Faults are the panics of the functions that tests answer with.
+func (s *Server) Faults() []string { s.mu.Lock(); defer s.mu.Unlock(); return slices.Clone(s.faults) }
+
+func (s *Server) fault(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = append(s.faults, text)
 }
 
 // URL is the base URL for clients, without the endpoint: http://127.0.0.1:PORT/v1.
@@ -155,22 +191,28 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	key := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	key := or(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), r.Header.Get("X-Api-Key"))
+	var speech speech = chat{}
+	if strings.HasSuffix(r.URL.Path, "/messages") {
+		speech = &messages{}
+	}
 	switch {
+	case s.opts.Control && strings.HasPrefix(r.URL.Path, controlPath):
+		s.control(w, r, body)
 	case len(s.opts.Keys) > 0 && !slices.Contains(s.opts.Keys, key):
-		Error{Status: 401, Message: "Incorrect API key provided: " + key}.answer(&reply{w: w, r: r, server: s, log: &Answer{}})
+		writeJSON(w, 401, speech.envelope("Incorrect API key provided: "+key, "invalid_api_key", 401))
 	case strings.HasSuffix(r.URL.Path, "/models"):
 		writeJSON(w, 200, map[string]any{"object": "list", "data": []any{
 			map[string]any{"id": Model, "object": "model", "owned_by": "fakellm", "context_length": ContextLength},
 		}})
-	case strings.HasSuffix(r.URL.Path, "/chat/completions"):
-		s.complete(w, r, key, body)
+	case strings.HasSuffix(r.URL.Path, "/chat/completions"), strings.HasSuffix(r.URL.Path, "/messages"):
+		s.complete(w, r, speech, key, body)
 	default:
 		writeJSON(w, 404, envelope("no such address: "+r.URL.Path, "not_found"))
 	}
 }
 
-func (s *Server) complete(w http.ResponseWriter, r *http.Request, key string, body []byte) {
+func (s *Server) complete(w http.ResponseWriter, r *http.Request, speech speech, key string, body []byte) {
 	request := Request{Path: r.URL.Path, Kind: "aux", Key: key, Remote: r.RemoteAddr, Header: r.Header.Clone(), Body: body, Gone: r.Context().Done(), Answered: &Answer{}}
 	var parsed struct {
 		Stream bool
@@ -180,7 +222,7 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, key string, bo
 		request.Kind = "main"
 	}
 	response := s.take(&request)
-	response.answer(&reply{w: w, r: r, server: s, stream: parsed.Stream, log: request.Answered})
+	response.answer(&reply{w: w, r: r, server: s, speech: speech, stream: parsed.Stream, request: request, log: request.Answered})
 }
 
 // take records the request and decides its answer, in one step, so that the order of both is the same.
@@ -199,7 +241,7 @@ func (s *Server) take(request *Request) Response {
 	}
 	s.mu.Unlock()
 	if response == nil && s.opts.Each != nil {
-		response = s.opts.Each(*request)
+		response = s.asked(s.opts.Each, *request)
 	}
 	if response == nil {
 		return Error{Status: 400, Message: fmt.Sprintf("fakellm: the script is used up, request %d has no answer", request.N)}
