@@ -21,6 +21,7 @@ type planned struct {
 	name   string // the name as the model wrote it
 	args   string // the arguments as the model wrote them
 	usable bool   // a known tool and a whole JSON object
+	cut    bool   // the answer's length limit came in the middle of its arguments
 	twin   int    // index of an identical call before it, or -1; twins share one run
 }
 

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"runtime/debug"
+	"slices"
 
 	"gatewayd/internal/problem"
 	"gatewayd/sessiondb"
@@ -12,9 +13,10 @@ import (
 // goroutine lives, and the goroutine ends in the same critical section that finds the mailbox empty, so no message is ever put
 // into a box nobody reads.
 type conversation struct {
-	id   string
-	box  []*job
-	turn *turn
+	id     string
+	box    []*job
+	turn   *turn
+	steers []sessiondb.Waiting // said into the turn that runs, in the inbox until their rows are stored
 }
 
 // job is one message on its way. result and err are set before done is closed.
@@ -33,12 +35,13 @@ func (j *job) refuse(err *problem.Error) {
 	close(j.done)
 }
 
-// enqueue puts a message into its conversation's mailbox and starts the conversation when there is none: one atomic claim.
+// enqueue puts a message into its conversation's mailbox and starts the conversation when there is none: one atomic claim. A
+// message that lies in the inbox is never refused: it stays there.
 func (g *Gateway) enqueue(j *job) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.draining {
-		return errDraining()
+		return errDraining(j.say.waiting)
 	}
 	c, ok := g.conversations[j.session.ID]
 	if !ok {
@@ -46,16 +49,39 @@ func (g *Gateway) enqueue(j *job) error {
 		g.conversations[c.id] = c
 		defer func() { go g.converse(c) }()
 	}
-	if len(c.box) >= g.opts.Mailbox {
+	if len(c.box) >= g.opts.Mailbox && !j.say.waiting && j.say.pending == nil {
 		return errMailboxFull(c.id, len(c.box))
 	}
-	if j.say.Redirect {
-		c.box = append([]*job{j}, c.box...)
-		c.interrupt(Redirect)
-		return nil
-	}
-	c.box = append(c.box, j)
+	c.put(j)
 	return nil
+}
+
+// put gives a message its place, and ends the running turn where the message asks for it.
+func (c *conversation) put(j *job) {
+	if !j.say.Mode.urgent() || c.turn != nil && c.turn.compacting() {
+		c.box = append(c.box, j)
+		return
+	}
+	at := 0
+	for at < len(c.box) && c.box[at].say.Mode.urgent() {
+		at++
+	}
+	c.box = slices.Insert(c.box, at, j)
+	if j.say.Mode == ModeRedirect {
+		c.interrupt(Redirect)
+	} else {
+		c.interrupt(Stop)
+	}
+}
+
+// urgent modes end the turn that runs.
+func (m Mode) urgent() bool { return m == ModeRedirect || m == ModeInterrupt }
+
+// holds reports that a message of the inbox is on its way here already.
+func (c *conversation) holds(uid string) bool {
+	return c.turn != nil && c.turn.say.UID == uid ||
+		slices.ContainsFunc(c.box, func(j *job) bool { return j.say.UID == uid }) ||
+		slices.ContainsFunc(c.steers, func(w sessiondb.Waiting) bool { return w.UID == uid })
 }
 
 // withdraw takes a message back whose caller left before its turn began. A message whose turn runs is left to the turn.
@@ -66,12 +92,9 @@ func (g *Gateway) withdraw(j *job) {
 	if !ok {
 		return
 	}
-	for i, waiting := range c.box {
-		if waiting == j {
-			c.box = append(c.box[:i:i], c.box[i+1:]...)
-			j.refuse(errLeftEarly(context.Cause(j.ctx)))
-			return
-		}
+	if i := slices.Index(c.box, j); i >= 0 {
+		c.box = slices.Delete(c.box, i, i+1)
+		j.refuse(errLeftEarly(context.Cause(j.ctx)))
 	}
 }
 
@@ -87,7 +110,7 @@ func (g *Gateway) converse(c *conversation) {
 			return
 		}
 		g.attempt(t, j)
-		g.ended(c, j.result)
+		g.ended(c, j)
 		close(j.done)
 	}
 }
@@ -123,11 +146,25 @@ func (g *Gateway) attempt(t *turn, j *job) {
 	j.result, j.err = t.run()
 }
 
-func (g *Gateway) ended(c *conversation, r Result) {
+// ended counts a turn. What was said into it and found no place becomes messages of their own, behind those that wait; a message
+// of the inbox whose turn did not begin is tried again.
+func (g *Gateway) ended(c *conversation, j *job) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	c.turn.feed.end(&j.result)
 	c.turn = nil
+	for _, w := range c.steers {
+		j.result.PendingSteer = append(j.result.PendingSteer, w.Content)
+		if !g.draining {
+			c.box = append(c.box, g.waitingJob(j.session, w))
+		}
+	}
+	c.steers = nil
+	if j.err != nil && j.say.waiting {
+		g.missed[c.id]++
+	}
 	g.turns++
+	r := j.result
 	switch {
 	case r.Interrupted:
 		g.interrupted++
@@ -141,6 +178,6 @@ func (c *conversation) interrupt(cause error) bool {
 	if c.turn == nil {
 		return false
 	}
-	c.turn.cancel(cause)
+	c.turn.end(cause)
 	return true
 }

@@ -113,7 +113,11 @@ func TestARedirectEndsTheRunningTurnAndGoesFirst(t *testing.T) {
 	var wg sync.WaitGroup
 	shown := make(chan struct{}, 8)
 	wg.Go(func() {
-		r, err := h.Say(soon(t), Say{Session: "s1", Source: SourceAPI, Text: "first"}, func(Event) { shown <- struct{}{} })
+		r, err := h.Say(soon(t), Say{Session: "s1", Source: SourceAPI, Text: "first"}, func(e Event) {
+			if e.Kind == EventDelta {
+				shown <- struct{}{}
+			}
+		})
 		if err != nil || r.ExitReason != "interrupted(redirect)" || r.Text != "visible " {
 			t.Errorf("%+v, %v", r, err)
 		}
@@ -122,7 +126,7 @@ func TestARedirectEndsTheRunningTurnAndGoesFirst(t *testing.T) {
 	<-shown
 	wg.Go(func() { h.say(Say{Text: "waited before"}) })
 	until(t, h, "waiting", func(s Status) bool { return s.Queued == 1 })
-	wg.Go(func() { h.say(Say{Text: "no, this", Redirect: true}) })
+	wg.Go(func() { h.say(Say{Text: "no, this", Mode: ModeRedirect}) })
 	wg.Wait()
 	var texts []string
 	for _, row := range h.rows("s1") {

@@ -14,6 +14,7 @@ import (
 // Finish reasons of rows and results that are ours; the others are the provider's words.
 const (
 	finishStop        = "stop"
+	finishLength      = "length"
 	finishInterrupted = "interrupted"
 	finishError       = "error"
 	finishBudget      = "budget"
@@ -123,9 +124,10 @@ func storageProblem(what string, err error) *problem.Error {
 	return p
 }
 
-func budgetExit(n int) exit {
+// budgetExit ends a turn that used up its steps; summary is what the model said of it when it was asked without tools.
+func budgetExit(n int, summary string) exit {
 	return exit{
-		reason: fmt.Sprintf("max_iterations_reached(%d/%d)", n, n), finish: finishBudget, retryable: true,
+		reason: fmt.Sprintf("max_iterations_reached(%d/%d)", n, n), finish: finishBudget, retryable: true, partial: summary,
 		note: fmt.Sprintf("[Stopped after %d steps, the limit of one turn (agent.max_iterations). What was done so far is kept; send a message to go on.]", n),
 		problem: &problem.Error{
 			Kind: problem.Unavailable, Thing: "the turn", What: fmt.Sprintf("used up its %d steps without an answer", n), Fate: "its rows are stored",
@@ -134,14 +136,24 @@ func budgetExit(n int) exit {
 	}
 }
 
-func emptyExit(model, finish string) exit {
-	note := "[The model gave an empty answer twice.]"
-	if finish == "content_filter" {
-		note = "[The provider's content filter withheld the answer.]"
+// emptyExit ends a turn whose model says nothing. After a tool's result the turn would end on that bare row, which is named.
+func emptyExit(model, finish string, afterTool bool) exit {
+	note := fmt.Sprintf("[The model gave an empty answer %d times.]", emptyMost+1)
+	what := fmt.Sprintf("gave an empty answer %d times", emptyMost+1)
+	switch finish {
+	case "content_filter":
+		note, what = "[The provider's content filter withheld the answer.]", "had its answer withheld by the provider's content filter"
+	case finishLength:
+		note = "[The model used up the length of its answer without saying anything, " + fmt.Sprint(emptyMost+1) + " times.]"
 	}
-	return exit{reason: "empty_answer", finish: finishEmpty, note: note, retryable: true, problem: &problem.Error{
-		Kind: problem.Unavailable, Thing: "model " + model, What: "gave an empty answer twice", Fate: "the message is stored", Remedy: "send it again or rephrase it",
+	x := exit{reason: "empty_answer", finish: finishEmpty, note: note, retryable: true, problem: &problem.Error{
+		Kind: problem.Unavailable, Thing: "model " + model, What: what, Fate: "the message is stored", Remedy: "send it again or rephrase it",
 	}}
+	if afterTool {
+		x.reason = "pending_tool_result"
+		x.note += " [What the tools did is kept; send a message to go on.]"
+	}
+	return x
 }
 
 func invalidExit() exit {

@@ -82,7 +82,7 @@ func TestAnythingAtOnceLeavesWholeTranscripts(t *testing.T) {
 		case 1:
 			go leave()
 		}
-		r, err := h.Say(ctx, Say{Session: session, Source: SourceCLI, Text: text, Redirect: b.roll(4) == 0}, func(Event) {})
+		r, err := h.Say(ctx, Say{Session: session, Source: SourceCLI, Text: text, Mode: redirectIf(b.roll(4) == 0)}, func(Event) {})
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil {
@@ -200,4 +200,11 @@ func BenchmarkTurn(b *testing.B) {
 			}
 		})
 	}
+}
+
+func redirectIf(yes bool) Mode {
+	if yes {
+		return ModeRedirect
+	}
+	return ModeQueue
 }

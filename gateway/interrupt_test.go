@@ -23,11 +23,11 @@ func TestTheCauseDecidesWhatIsWritten(t *testing.T) {
 		tool   string // rows after an interrupt of a tool
 		exit   string
 	}{
-		{Stop, "user assistant/closing", "partly \n\n" + Stop.note(), "user assistant+2 tool tool assistant/closing", "interrupted(stop)"},
-		{Redirect, "user assistant/checkpoint", "partly ", "user assistant+2 tool tool assistant/closing", "interrupted(redirect)"},
-		{ClientGone, "user assistant/closing", "partly \n\n" + ClientGone.note(), "user assistant+2 tool tool assistant/closing", "interrupted(client_gone)"},
-		{Drain, "user assistant/closing", "partly \n\n" + Drain.note(), "user assistant+2 tool tool assistant/closing", "interrupted(drain)"},
-		{Stall, "user assistant/closing", "partly \n\n" + Stall.note(), "user assistant+2 tool tool assistant/closing", "interrupted(stall)"},
+		{Stop, "user assistant/closing", "partly \n\n" + Stop.note(), "user assistant+2 tool/interrupted tool/interrupted assistant/closing", "interrupted(stop)"},
+		{Redirect, "user assistant/checkpoint", "partly ", "user assistant+2 tool/interrupted tool/interrupted assistant/closing", "interrupted(redirect)"},
+		{ClientGone, "user assistant/closing", "partly \n\n" + ClientGone.note(), "user assistant+2 tool/interrupted tool/interrupted assistant/closing", "interrupted(client_gone)"},
+		{Drain, "user assistant/closing", "partly \n\n" + Drain.note(), "user assistant+2 tool/interrupted tool/interrupted assistant/closing", "interrupted(drain)"},
+		{Stall, "user assistant/closing", "partly \n\n" + Stall.note(), "user assistant+2 tool/interrupted tool/interrupted assistant/closing", "interrupted(stall)"},
 		{LeaseLost, "user", "hello", "user assistant+2", "interrupted(lease_lost)"},
 	} {
 		t.Run(c.cause.name(), func(t *testing.T) {
@@ -85,7 +85,11 @@ func interruptStream(t *testing.T, cause Cause, rows, last, exit string) {
 	defer leave()
 	shown := make(chan struct{}, 16)
 	go func() { gate <- struct{}{}; <-shown; end(t, h, cause, leave) }()
-	r, err := h.Say(ctx, Say{Session: "s1", Source: SourceAPI, Text: "hello"}, func(e Event) { shown <- struct{}{} })
+	r, err := h.Say(ctx, Say{Session: "s1", Source: SourceAPI, Text: "hello"}, func(e Event) {
+		if e.Kind == EventDelta {
+			shown <- struct{}{}
+		}
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

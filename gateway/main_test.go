@@ -204,12 +204,25 @@ func (s *spy) events() []string {
 }
 
 func (s *spy) Append(ctx context.Context, l sessiondb.Lease, rows []sessiondb.NewMessage) ([]sessiondb.Message, error) {
+	return s.around(rows, func() ([]sessiondb.Message, error) { return s.Store.Append(ctx, l, rows) })
+}
+
+func (s *spy) Begin(ctx context.Context, l sessiondb.Lease, p sessiondb.Pending, rows []sessiondb.NewMessage) ([]sessiondb.Message, error) {
+	return s.around(rows, func() ([]sessiondb.Message, error) { return s.Store.Begin(ctx, l, p, rows) })
+}
+
+func (s *spy) End(ctx context.Context, l sessiondb.Lease, turn string, rows []sessiondb.NewMessage) ([]sessiondb.Message, error) {
+	return s.around(rows, func() ([]sessiondb.Message, error) { return s.Store.End(ctx, l, turn, rows) })
+}
+
+// around notes what a write stores, and breaks it where a test wants that.
+func (s *spy) around(rows []sessiondb.NewMessage, write func() ([]sessiondb.Message, error)) ([]sessiondb.Message, error) {
 	if s.refuse != nil {
 		if err := s.refuse(rows); err != nil {
 			return nil, err
 		}
 	}
-	stored, err := s.Store.Append(ctx, l, rows)
+	stored, err := write()
 	for _, row := range stored {
 		s.note("stored %s", shape([]sessiondb.Message{row}))
 	}

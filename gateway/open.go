@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,6 +23,12 @@ func (t *turn) open() error {
 			return t.notOpened(err)
 		}
 	}
+	if err := t.chooseModel(); err != nil {
+		return t.notOpened(err)
+	}
+	if t.say.pending != nil {
+		return t.reopen()
+	}
 	rows, fixed, err := t.g.mend(t.ctx, t.lease)
 	if err != nil {
 		return t.notOpened(err)
@@ -33,7 +40,10 @@ func (t *turn) open() error {
 	if t.system, err = t.prompt(); err != nil {
 		return t.notOpened(err)
 	}
-	batch := []sessiondb.NewMessage{{Role: roleUser, Content: t.say.Text, Wire: t.say.Wire}}
+	if t.say.UID == "" {
+		t.say.UID = sessiondb.NewUID()
+	}
+	batch := []sessiondb.NewMessage{{UID: t.say.UID, Role: roleUser, Content: t.say.Text, Wire: t.say.Wire}}
 	if t.say.told != nil {
 		batch = []sessiondb.NewMessage{t.say.told.row()}
 	}
@@ -43,7 +53,23 @@ func (t *turn) open() error {
 	if t.ctx.Err() != nil {
 		return errLeftEarly(context.Cause(t.ctx))
 	}
-	return explained(t.append(batch...), "session "+t.session.ID)
+	if told := t.say.told; told != nil && !told.Wake {
+		return explained(t.append(batch...), "session "+t.session.ID)
+	}
+	return explained(t.begin(batch[len(batch)-1].UID, batch...), "session "+t.session.ID)
+}
+
+// chooseModel takes the model that the session's settings name, or the configured one.
+func (t *turn) chooseModel() error { return nil }
+
+// modelLabel is how people are told which model answers.
+func modelLabel(m provider.Model) string {
+	about := m.Describe()
+	name := cmp.Or(about.Name, "not named")
+	if about.Provider == "" {
+		return name
+	}
+	return about.Provider + "/" + name
 }
 
 func (t *turn) notOpened(err error) error {
@@ -97,12 +123,17 @@ func foreignCalls(calls []provider.ToolCall) json.RawMessage {
 // mend reads a transcript and writes what is missing at its tail, once, by compare-and-swap. It gives the rows as they are
 // afterwards. It is called under the turn lease only, so whoever worked on an unfinished turn is gone.
 func (g *Gateway) mend(ctx context.Context, l sessiondb.Lease) ([]sessiondb.Message, repair, error) {
+	return g.closeOff(ctx, l, "")
+}
+
+// closeOff is mend with other words for the closing row.
+func (g *Gateway) closeOff(ctx context.Context, l sessiondb.Lease, words string) ([]sessiondb.Message, repair, error) {
 	for {
 		rows, err := g.opts.Store.Transcript(ctx, l.Session)
 		if err != nil {
 			return nil, repair{}, fmt.Errorf("read transcript: %w", err)
 		}
-		r := planRepair(rows, time.Now())
+		r := planClosing(rows, words, time.Now())
 		if r.empty() {
 			return rows, r, nil
 		}

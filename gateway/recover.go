@@ -5,34 +5,82 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
+	"gatewayd/internal/mutation"
 	"gatewayd/sessiondb"
 )
 
-// Recover finds the turns whose process died, repairs their transcripts once, and says what became of each. It is called at the
-// start, before messages are taken; a transcript it misses is repaired by its next turn all the same, and so is one of a store
-// that takes no rows now. The error is about finding them; a repair that failed is in its Recovered.
+// Recover finds the turns whose process died, decides about each and says so: a detached one is resumed, at most Resume times and
+// while it is fresh; the others are repaired, explained and closed. It finds the accepted messages that had not begun, too. It is
+// called at the start, before messages are taken; what it lets go on begins with Run. A transcript it misses is repaired by its
+// next turn all the same, and so is one of a store that takes no rows now. The error is about finding them; a repair that failed
+// is in its Recovered.
 func (g *Gateway) Recover(ctx context.Context) ([]Recovered, error) {
 	g.reclaim(ctx)
 	if err := g.opts.Store.Writable(); err != nil {
 		g.log.Warn("interrupted turns are not looked for, the store takes no rows", "error", err)
 		return nil, nil
 	}
+	found, err := g.cutOff(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []Recovered
+	for _, c := range found {
+		r, ok := g.recoverOne(ctx, c)
+		if !ok {
+			continue
+		}
+		g.log.Warn("interrupted turn found", "session", r.Session, "turn", r.TurnID, "decision", r.Decision, "outcome", r.Outcome, "error", r.Err)
+		out = append(out, r)
+	}
+	g.note(out, 0)
+	if err := g.collect(ctx); err != nil {
+		return out, fmt.Errorf("read inbox: %w", err)
+	}
+	return out, nil
+}
+
+// cutTurn is a turn that nobody works on: what is pending of it, the lease that its process left, or both.
+type cutTurn struct {
+	session string
+	pending *sessiondb.Pending
+	lease   *sessiondb.Lease
+}
+
+// cutOff finds the turns that nobody works on any more. One whose lease is held by a process that lives is that one's.
+func (g *Gateway) cutOff(ctx context.Context) ([]cutTurn, error) {
 	leases, err := g.opts.Store.Leases(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list leases: %w", err)
 	}
-	var out []Recovered
+	pendings, err := g.opts.Store.Pendings(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list pending turns: %w", err)
+	}
+	held, dead := map[string]bool{}, map[string]*sessiondb.Lease{}
+	var out []cutTurn
+	for i, l := range leases {
+		switch {
+		case l.Kind != sessiondb.Turn:
+		case g.abandoned(l):
+			dead[l.Session] = &leases[i]
+		default:
+			held[l.Session] = true
+		}
+	}
+	for i, p := range pendings {
+		if held[p.Session] {
+			continue
+		}
+		out = append(out, cutTurn{p.Session, &pendings[i], dead[p.Session]})
+		delete(dead, p.Session)
+	}
 	for _, l := range leases {
-		if l.Kind != sessiondb.Turn || !g.abandoned(l) {
-			continue
+		if one := dead[l.Session]; one != nil && l.Kind == sessiondb.Turn {
+			out = append(out, cutTurn{l.Session, nil, one})
 		}
-		r, ok := g.recoverOne(ctx, l)
-		if !ok {
-			continue
-		}
-		g.log.Warn("interrupted turn found", "session", r.Session, "turn", r.TurnID, "outcome", r.Outcome, "error", r.Err)
-		out = append(out, r)
 	}
 	return out, nil
 }
@@ -60,19 +108,23 @@ func (g *Gateway) abandoned(l sessiondb.Lease) bool {
 	return g.opts.Sole && strings.HasPrefix(l.Holder.Label, daemonLabel) && !l.Holder.Alive()
 }
 
-// recoverOne repairs under a lease of its own; ok is false when somebody else was quicker.
-func (g *Gateway) recoverOne(ctx context.Context, dead sessiondb.Lease) (Recovered, bool) {
+// recoverOne decides about a turn and writes it, under a lease of its own; ok is false when somebody else was quicker.
+func (g *Gateway) recoverOne(ctx context.Context, c cutTurn) (Recovered, bool) {
 	failed := func(err error) (Recovered, bool) {
-		return Recovered{Session: dead.Session, Outcome: "not repaired yet; its next message tries again", Err: err}, !errors.Is(err, sessiondb.ErrLeaseHeld)
+		return Recovered{
+			Session: c.session, TurnID: c.turn(), Decision: DecisionWaits, Outcome: "not repaired yet; its next message tries again", Err: err,
+		}, !errors.Is(err, sessiondb.ErrLeaseHeld)
 	}
-	if err := g.opts.Store.Break(ctx, dead); err != nil {
-		return failed(err)
+	if c.lease != nil {
+		if err := g.opts.Store.Break(ctx, *c.lease); err != nil {
+			return failed(err)
+		}
 	}
 	holder, err := g.holder("recovery")
 	if err != nil {
 		return failed(err)
 	}
-	l, err := g.opts.Store.TryTurn(ctx, dead.Session, holder, g.opts.LeaseTTL)
+	l, err := g.opts.Store.TryTurn(ctx, c.session, holder, g.opts.LeaseTTL)
 	if err != nil {
 		return failed(err)
 	}
@@ -81,13 +133,162 @@ func (g *Gateway) recoverOne(ctx context.Context, dead sessiondb.Lease) (Recover
 			g.log.Warn("recovery lease not released, it runs out by itself", "session", l.Session, "error", err)
 		}
 	}()
-	_, r, err := g.mend(ctx, l)
+	out, err := g.decide(ctx, l, c)
 	if err != nil {
 		return failed(err)
 	}
-	out := r.recovered(dead.Session)
-	if r.empty() || out.TurnID == "" { // the last row is of the turn before
-		out.TurnID = dead.Holder.Label[strings.LastIndex(dead.Holder.Label, " ")+1:]
-	}
 	return out, true
+}
+
+func (c cutTurn) turn() string {
+	if c.pending != nil {
+		return c.pending.Turn
+	}
+	if c.lease == nil {
+		return ""
+	}
+	return c.lease.Holder.Label[strings.LastIndex(c.lease.Holder.Label, " ")+1:]
+}
+
+// decide is what becomes of a turn that was cut off. The rows say whether it had ended; the pending record, whether it may go on.
+func (g *Gateway) decide(ctx context.Context, l sessiondb.Lease, c cutTurn) (Recovered, error) {
+	if c.pending == nil {
+		return g.shut(ctx, l, c, "")
+	}
+	rows, err := g.opts.Store.Transcript(ctx, l.Session)
+	if err != nil {
+		return Recovered{}, fmt.Errorf("read transcript: %w", err)
+	}
+	if ended(rows, c.pending.Turn) {
+		out, err := g.shut(ctx, l, c, "")
+		out.Decision = DecisionEnded
+		return out, err
+	}
+	why, suspended := g.refuses(*c.pending, rows)
+	if why == "" {
+		return g.goOn(ctx, l, *c.pending)
+	}
+	out, err := g.shut(ctx, l, c, cutOffAnswer+why)
+	if suspended {
+		out.Decision = DecisionSuspended
+	}
+	return out, err
+}
+
+// refuses gives the reason not to resume a turn, in the words of its closing row; a space is a reason that needs no words.
+func (g *Gateway) refuses(p sessiondb.Pending, rows []sessiondb.Message) (why string, suspended bool) {
+	cut := p.TriedAt
+	for _, row := range rows {
+		if row.TurnID == p.Turn && row.CreatedAt.After(cut) {
+			cut = row.CreatedAt
+		}
+	}
+	switch resumes := p.Attempts - 1; {
+	case !p.Detached, g.opts.Resume < 0:
+		return " ", false
+	case resumes >= g.opts.Resume && p.Mark != sessiondb.MarkLeft && !mutation.On("resumed-for-ever"):
+		return fmt.Sprintf(" It is not tried again: %d processes have ended while they worked on it.", p.Attempts), true
+	case time.Since(cut) > g.opts.ResumeFresh:
+		return fmt.Sprintf(" It is not gone on with: that was more than %s ago.", g.opts.ResumeFresh), false
+	}
+	return "", false
+}
+
+// goOn counts one more process, durably, and lets the turn begin from its rows once Run is there.
+func (g *Gateway) goOn(ctx context.Context, l sessiondb.Lease, p sessiondb.Pending) (Recovered, error) {
+	again, err := g.opts.Store.Retry(ctx, l, p.Turn, p.Mark == sessiondb.MarkLeft)
+	if err != nil {
+		return Recovered{}, fmt.Errorf("count the attempt: %w", err)
+	}
+	session, err := g.opts.Store.Session(ctx, p.Session)
+	if err != nil {
+		return Recovered{}, fmt.Errorf("read session: %w", err)
+	}
+	g.hold(&job{
+		say: Say{Session: p.Session, Source: p.Source, Dir: p.Dir, Detached: true, UID: p.UserUID, pending: &again}, session: session,
+		ctx: context.Background(), sink: newSink(nil), done: make(chan struct{}),
+	})
+	return Recovered{
+		Session: p.Session, TurnID: p.Turn, Decision: DecisionResumed, Attempts: again.Attempts,
+		Outcome: fmt.Sprintf("goes on from its rows, process %d of at most %d", again.Attempts, g.opts.Resume+1),
+	}, nil
+}
+
+// shut repairs and closes a turn, with other words for its last row where there are any.
+func (g *Gateway) shut(ctx context.Context, l sessiondb.Lease, c cutTurn, words string) (Recovered, error) {
+	rows, r, err := g.closeOff(ctx, l, strings.TrimRight(words, " "))
+	if err != nil {
+		return Recovered{}, err
+	}
+	out := r.recovered(c.session)
+	if err := g.explain(ctx, l, rows, &r, &out); err != nil {
+		return Recovered{}, err
+	}
+	if c.pending != nil {
+		out.Attempts = c.pending.Attempts
+		if _, err := g.opts.Store.End(ctx, l, c.pending.Turn, nil); err != nil {
+			return Recovered{}, fmt.Errorf("end pending turn: %w", err)
+		}
+	}
+	if r.empty() || out.TurnID == "" { // the last row is of the turn before
+		out.TurnID = c.turn()
+	}
+	return out, nil
+}
+
+// explain turns the visible beginning of an answer, which a stop had put aside, into the closing row that says why there is no more.
+func (g *Gateway) explain(ctx context.Context, l sessiondb.Lease, rows []sessiondb.Message, r *repair, out *Recovered) error {
+	out.Decision = DecisionClosed
+	if !r.empty() || len(rows) == 0 {
+		return nil
+	}
+	last := rows[len(rows)-1]
+	if last.Kind != kindCheckpoint || last.Role != roleAssistant || r.words == "" {
+		out.Decision = DecisionEnded
+		return nil
+	}
+	content, kind := join(last.Content, r.closing()), kindClosing
+	err := g.opts.Store.Repair(ctx, l, []sessiondb.RowRepair{{ID: last.ID, OldDigest: last.Digest(), Content: &content, Kind: &kind}})
+	if err != nil {
+		return fmt.Errorf("close an answer that was put aside: %w", err)
+	}
+	out.Closed, out.Outcome = true, "closed with a row that says so"
+	return nil
+}
+
+// hold keeps a turn until Run, or lets it go when Run is there.
+func (g *Gateway) hold(j *job) {
+	g.mu.Lock()
+	if !g.running {
+		g.held = append(g.held, j)
+		if j.say.pending == nil {
+			g.receipt.Waiting++
+		}
+		g.mu.Unlock()
+		return
+	}
+	g.mu.Unlock()
+	g.letGo(j)
+}
+
+// release lets everything go that was held: turns that go on before messages that wait.
+func (g *Gateway) release() {
+	g.mu.Lock()
+	held := g.held
+	g.running, g.held = true, nil
+	g.mu.Unlock()
+	for _, j := range held {
+		g.letGo(j)
+	}
+}
+
+func (g *Gateway) letGo(j *job) {
+	if j.say.pending != nil {
+		g.mu.Lock()
+		g.resumed++
+		g.mu.Unlock()
+	}
+	if err := g.enqueue(j); err != nil { // it is stopping again; the next start finds it
+		g.log.Info("held turn not begun", "session", j.session.ID, "error", err)
+	}
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -11,9 +12,10 @@ import (
 
 // Kinds of rows that the gateway writes for itself. An empty kind is what a person or a model said.
 const (
-	kindClosing    = "closing"    // ends a turn that has no answer
-	kindCheckpoint = "checkpoint" // what was visible when a newer message took over
-	kindRepair     = "repair"     // the result of a call whose process died
+	kindClosing     = "closing"     // ends a turn that has no answer
+	kindCheckpoint  = "checkpoint"  // what was visible when a newer message took over
+	kindRepair      = "repair"      // the result of a call whose process died
+	kindInterrupted = "interrupted" // the result of a call that was cut short or kept from starting
 )
 
 // confirmationAge is how old an unanswered "yes" may be. Later than this nobody can know what it was said to. One that came back
@@ -33,6 +35,7 @@ const (
 // when they were the tail.
 type repair struct {
 	turn      string
+	words     string              // of the closing row; empty: cutOffAnswer
 	supersede []sessiondb.Message // rows of read-only calls without any result; the model asks again
 	withdraw  *sessiondb.Message  // an old confirmation; its wire text is replaced
 	insert    []sessiondb.NewMessage
@@ -42,8 +45,11 @@ type repair struct {
 
 // planRepair decides, from the rows alone and the clock, what became of a turn nobody works on any more. It is idempotent: after
 // its repairs are written it plans nothing.
-func planRepair(rows []sessiondb.Message, now time.Time) repair {
-	var r repair
+func planRepair(rows []sessiondb.Message, now time.Time) repair { return planClosing(rows, "", now) }
+
+// planClosing is planRepair with other words for the closing row.
+func planClosing(rows []sessiondb.Message, words string, now time.Time) repair {
+	r := repair{words: words}
 	if len(rows) == 0 {
 		return r
 	}
@@ -97,10 +103,11 @@ func (r *repair) answer(call storedCall) {
 }
 
 func (r *repair) closing() string {
+	words := cmp.Or(r.words, cutOffAnswer)
 	if r.unknown > 0 {
-		return cutOffAnswer + fmt.Sprintf(" The effect of %d tool call(s) is UNKNOWN; look before repeating them.]", r.unknown)
+		return words + fmt.Sprintf(" The effect of %d tool call(s) is UNKNOWN; look before repeating them.]", r.unknown)
 	}
-	return cutOffAnswer + "]"
+	return words + "]"
 }
 
 func (r *repair) empty() bool {

@@ -122,12 +122,24 @@ func TestIdenticalCallsOfOneAnswerRunOnce(t *testing.T) {
 
 func TestTheBudgetEndsATurnVisibly(t *testing.T) {
 	h := newHouse(t, func(o *Options) { o.Tools, o.MaxIterations = tools(echo("work")), 3 })
-	for range 3 {
+	for range 4 { // three steps and the grace call, in which it still asks for a tool
 		h.llm.Push(fakellm.ToolCall{Name: "work"})
 	}
+	h.llm.Push(fakellm.Text{Text: "half of it is done"})
 	r := h.say(Say{Text: "go"})
-	if !r.Failed || r.ExitReason != "max_iterations_reached(3/3)" || r.Calls != 3 || !strings.Contains(r.Text, "3 steps") {
+	if !r.Failed || r.ExitReason != "max_iterations_reached(3/3)" || r.Calls != 5 || !strings.Contains(r.Text, "3 steps") || !strings.HasPrefix(r.Text, "half of it is done") {
 		t.Errorf("%+v", r)
+	}
+	if n := strings.Count(shape(h.rows("s1")), "assistant+1"); n != 3 {
+		t.Errorf("%d rounds are stored", n)
+	}
+	if kind := h.llm.Requests()[4].Kind; kind != "aux" {
+		t.Errorf("the summary was asked for with tools: %s", kind)
+	}
+	for _, row := range h.rows("s1") {
+		if strings.Contains(row.Content, "steps of this turn are used up") {
+			t.Errorf("scaffolding was stored: %q", row.Content)
+		}
 	}
 	assertWhole(t, h.rows("s1"))
 	h.llm.Push(fakellm.Text{Text: "more"})
@@ -149,9 +161,9 @@ func TestAModelThatOnlyMakesUnusableCallsIsStopped(t *testing.T) {
 }
 
 func TestAnEmptyAnswerEndsVisibly(t *testing.T) {
-	h := newHouse(t, nil, fakellm.Text{}, fakellm.Text{Text: " \n"})
+	h := newHouse(t, nil, fakellm.Text{}, fakellm.Text{Text: " \n"}, fakellm.Text{})
 	r := h.say(Say{Text: "go"})
-	if !r.Failed || r.FinishReason != finishEmpty || r.Calls != 2 || shape(h.rows("s1")) != "user assistant/closing" {
+	if !r.Failed || r.FinishReason != finishEmpty || r.Calls != 3 || shape(h.rows("s1")) != "user assistant/closing" {
 		t.Errorf("%+v, %s", r, shape(h.rows("s1")))
 	}
 	h2 := newHouse(t, nil, fakellm.Text{}, fakellm.Text{Text: "there"})
@@ -177,7 +189,11 @@ func TestAProviderErrorEndsInWordsAndARow(t *testing.T) {
 func TestTextThatWasShownBeforeTheStreamBrokeIsKept(t *testing.T) {
 	h := newHouse(t, nil, fakellm.DropMidStream{Text: "one two three four", After: 1}, fakellm.Text{Text: "the rest"})
 	var shown strings.Builder
-	r, err := h.Say(soon(t), Say{Session: "s1", Source: SourceAPI, Text: "go"}, func(e Event) { shown.WriteString(e.Text) })
+	r, err := h.Say(soon(t), Say{Session: "s1", Source: SourceAPI, Text: "go"}, func(e Event) {
+		if e.Kind == EventDelta {
+			shown.WriteString(e.Text)
+		}
+	})
 	if err != nil || !r.Completed || r.Text != "one two the rest" || shown.String() != r.Text {
 		t.Errorf("%+v, %v, shown %q", r, err, shown.String())
 	}
@@ -341,7 +357,7 @@ func TestAToolThatDoesNotStopIsLeftBehind(t *testing.T) {
 		deaf := fake{name: "deaf", run: func(context.Context, tool.Call) tool.Result { <-release; return tool.Result{} }}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		tt := &turn{g: &Gateway{opts: Options{Tools: tools(deaf), Terminal: tool.Allow}}, say: Say{Source: SourceCLI}, log: quiet(), progress: newProgress()}
+		tt := &turn{g: &Gateway{opts: Options{Tools: tools(deaf), Terminal: tool.Allow}}, say: Say{Source: SourceCLI}, log: quiet(), progress: newProgress(), room: tool.NewRoom(tool.BudgetFor(0), nil)}
 		begin := time.Now()
 		r := tt.perform(ctx, planned{name: "deaf", args: "{}"})
 		if took := time.Since(begin); took != stopTimeout || r.Effect != tool.EffectUnknown || !r.Interrupted {
@@ -356,7 +372,7 @@ func TestTheOfflineModelRunsACommandAndQuotesIt(t *testing.T) {
 	h := newHouse(t, func(o *Options) { o.Model, o.Tools = provider.Offline(), tools(terminal) })
 	var kinds []string
 	r, err := h.Say(soon(t), Say{Session: "s1", Source: SourceAPI, Text: "please run\n$ echo from the shell"}, func(e Event) {
-		if e.Kind != EventDelta {
+		if e.Kind != EventDelta && e.Kind != EventModel {
 			kinds = append(kinds, string(e.Kind)+" "+e.Tool)
 		}
 	})

@@ -19,6 +19,7 @@ type sink struct {
 	nobody  bool // there is no reader
 	dropped bool
 	done    chan struct{}
+	feed    *feed // of the session; takes each event too
 }
 
 // queued is an event whose text may still grow.
@@ -39,8 +40,14 @@ func newSink(read func(Event)) *sink {
 	return s
 }
 
+// also gives each event to a session's feed, before anybody puts one.
+func (s *sink) also(f *feed) { s.feed = f }
+
 // put never blocks.
 func (s *sink) put(e Event) {
+	if s.feed != nil {
+		s.feed.put(e)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.nobody || s.dropped || s.closed {
@@ -49,6 +56,7 @@ func (s *sink) put(e Event) {
 	s.bytes += len(e.Text)
 	if n := len(s.pending); n > 0 && joinable(s.pending[n-1].event, e) {
 		s.pending[n-1].more = append(s.pending[n-1].more, e.Text...)
+		s.pending[n-1].event.Seq = e.Seq
 	} else {
 		s.pending = append(s.pending, queued{event: e})
 	}

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime"
@@ -11,67 +12,154 @@ import (
 	"gatewayd/sessiondb"
 )
 
+// emptyMost is how often a model that says nothing is asked again with a nudge.
+const emptyMost = 2
+
+// Nudges go with one request and are never stored.
+const (
+	continueNudge = "[The connection broke. Continue your answer exactly where it stopped; repeat nothing.]"
+	lengthNudge   = "[Your answer reached its length limit. Continue it exactly where it stopped; repeat nothing.]"
+	emptyNudge    = "[Your last answer was empty. Answer in words, or call a tool.]"
+	graceNudge    = "[The steps of this turn are used up. Answer now, without calling a tool.]"
+	summaryNudge  = "[The steps of this turn are used up. Say in a few sentences what was done, what is left and how to go on. No tool can be called any more.]"
+)
+
 // steps asks the model and runs its tools until there is an answer or a reason why there is none.
 func (t *turn) steps() exit {
-	empty, invalid := 0, 0
-	for n := 1; n <= t.g.opts.MaxIterations; n++ {
-		answer, end := t.ask()
+	empty, invalid, nudges := 0, 0, []provider.Message(nil)
+	for n := t.used() + 1; n <= t.g.opts.MaxIterations; n++ {
+		if end := t.makeRoom(); end != nil {
+			return *end
+		}
+		answer, end := t.ask(nudges...)
+		nudges = nil
 		switch {
 		case end != nil:
 			return *end
 		case len(answer.ToolCalls) == 0 && strings.TrimSpace(answer.Text) != "":
 			return exit{answer: &answer, reason: "text_response", finish: answer.FinishReason}
 		case len(answer.ToolCalls) == 0:
-			if empty++; empty > 1 || answer.FinishReason == "content_filter" {
-				return emptyExit(t.model(), answer.FinishReason)
+			if empty++; empty > emptyMost || answer.FinishReason == "content_filter" {
+				return emptyExit(t.modelName(), answer.FinishReason, t.afterTool())
 			}
+			nudges = nudge("", emptyNudge)
 			continue
 		}
 		usable, end := t.round(answer, n)
-		switch {
-		case end != nil:
+		if end != nil {
 			return *end
-		case usable:
+		}
+		if empty, invalid = 0, invalid+1; usable {
 			invalid = 0
-		default:
-			invalid++
 		}
 		if invalid >= invalidMax {
 			return invalidExit()
 		}
+		if what := t.guard.stop(); what != "" && t.g.opts.LoopHardStop {
+			return guardExit(what)
+		}
 	}
-	return budgetExit(t.g.opts.MaxIterations)
+	return t.exhausted()
 }
 
-func (t *turn) model() string { return t.g.opts.Model.Describe().Name }
+// used counts the rounds that an earlier process made of this turn: they count towards its steps.
+func (t *turn) used() (n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, row := range t.rows {
+		if row.TurnID == t.id && row.Role == roleAssistant && len(row.ToolCalls) > 0 {
+			n++
+		}
+	}
+	return min(n, t.g.opts.MaxIterations)
+}
 
-// Continuations of an answer whose stream broke after text was shown; the provider does not repeat those.
+// afterTool reports that the turn's last row is a tool's result.
+func (t *turn) afterTool() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.rows) > 0 && t.rows[len(t.rows)-1].Role == roleTool
+}
+
+// exhausted ends a turn whose steps are used up: one more call in which the model may still answer, and then one without tools
+// for a summary. Calls that it asks for all the same are not run and not stored.
+func (t *turn) exhausted() exit {
+	if end := t.makeRoom(); end != nil {
+		return *end
+	}
+	most := t.g.opts.MaxIterations
+	answer, end := t.ask(nudge("", graceNudge)...)
+	switch {
+	case end != nil && end.cause != "":
+		return *end
+	case end == nil && len(answer.ToolCalls) == 0 && strings.TrimSpace(answer.Text) != "":
+		return exit{answer: &answer, reason: "text_response", finish: answer.FinishReason}
+	}
+	said := answer.Text
+	t.bare = true
+	answer, end = t.ask(nudge("", summaryNudge)...)
+	if end != nil && end.cause != "" {
+		return *end
+	}
+	return budgetExit(most, join(said, answer.Text))
+}
+
+func (t *turn) modelName() string { return t.model.Describe().Name }
+
+// nudge is what goes behind a request for one time: what the model said so far, and what it is told.
+func nudge(said, told string) []provider.Message {
+	if said == "" {
+		said = "[nothing]"
+	}
+	return []provider.Message{{Role: roleAssistant, Content: said}, {Role: roleUser, Content: told}}
+}
+
+// Bounds of what one answer may take: continuations of a stream that broke after text was shown, which the provider does not
+// repeat; continuations of an answer that reached its length limit; and tries after a conversation was made smaller.
 const (
-	continuations = 3
-	continueNudge = "[The connection broke. Continue your answer exactly where it stopped; repeat nothing.]"
+	brokenMost   = 3
+	lengthMost   = 3
+	overflowMost = 3
 )
 
-// ask sends one request, made from the rows alone, and gives the whole answer. When the stream breaks after text was shown, the
-// rest is asked for with the text so far and a nudge, neither of which is ever stored: the joined text is.
-func (t *turn) ask() (provider.Response, *exit) {
-	request, show, text := t.request(), t.shower(), ""
-	for broken := 0; ; broken++ {
+// ask sends one request, made from the rows alone, and gives the whole answer. When the stream breaks after text was shown, or the
+// answer reached its length limit, the rest is asked for with the text so far and a nudge, neither of which is ever stored: the
+// joined text is.
+func (t *turn) ask(nudges ...provider.Message) (provider.Response, *exit) {
+	request, show, text, told := t.request(), t.shower(), "", ""
+	for broken, cut, over := 0, 0, 0; ; {
 		t.enter("model")
 		if t.ctx.Err() != nil {
 			end := interruptedExit(t.ctx, text)
 			return provider.Response{}, &end
 		}
-		answer, err := t.call(continued(request, text), show)
+		sent := request
+		if text != "" {
+			nudges = nudge(text, told)
+		}
+		sent.Messages = append(slices.Clip(request.Messages), nudges...)
+		answer, err := t.call(request, sent, show)
 		if err == nil {
+			grew := strings.TrimSpace(answer.Text) != ""
 			answer.Text = text + answer.Text
+			if answer.FinishReason == finishLength && len(answer.ToolCalls) == 0 && grew && cut < lengthMost {
+				text, told, cut = answer.Text, lengthNudge, cut+1
+				continue
+			}
 			return answer, nil
 		}
 		partial := partialOf(err).Text
 		text += partial
-		if t.ctx.Err() == nil && partial != "" && broken < continuations && breaks(err) {
+		switch {
+		case t.ctx.Err() != nil:
+		case partial != "" && broken < brokenMost && breaks(err):
+			told, broken = continueNudge, broken+1
+			continue
+		case over < overflowMost && t.overflowed(err):
+			request, over = t.request(), over+1
 			continue
 		}
-		end := modelExit(err, t.model())
+		end := modelExit(err, t.modelName())
 		if t.ctx.Err() != nil {
 			end = interruptedExit(t.ctx, "")
 		}
@@ -80,26 +168,28 @@ func (t *turn) ask() (provider.Response, *exit) {
 	}
 }
 
-// call makes one call of the model and counts its cost.
-func (t *turn) call(request provider.Request, show func(provider.Delta)) (provider.Response, error) {
-	answer, err := t.g.opts.Model.Complete(t.ctx, request, show)
+// call makes one call of the model and counts its cost. The request is what the rows made; sent may carry a nudge behind it.
+func (t *turn) call(request, sent provider.Request, show func(provider.Delta)) (provider.Response, error) {
+	carried := t.lastRow()
+	answer, err := t.model.Complete(t.ctx, sent, show)
 	t.result.Calls++
 	t.progress.touch()
 	if err == nil {
-		t.spend(answer)
+		t.spend(answer, t.compare(request, carried, answer))
 	} else if partial := partialOf(err); partial.Usage != (provider.Usage{}) {
-		t.spend(partial)
+		t.spend(partial, nil)
 	}
 	return answer, err
 }
 
-func continued(request provider.Request, text string) provider.Request {
-	if text == "" {
-		return request
+// lastRow is the newest row of the transcript.
+func (t *turn) lastRow() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n := len(t.rows); n > 0 {
+		return t.rows[n-1].ID
 	}
-	request.Messages = append(slices.Clone(request.Messages),
-		provider.Message{Role: roleAssistant, Content: text}, provider.Message{Role: roleUser, Content: continueNudge})
-	return request
+	return 0
 }
 
 // breaks reports a failure of the wire, after which the rest of an answer may still be had.
@@ -138,23 +228,24 @@ func (t *turn) shower() func(provider.Delta) {
 
 // spend adds an answer's tokens to the session's sums. It runs beside the writing of the answer's row, so that both share one
 // commit; the turn's end waits for it.
-func (t *turn) spend(answer provider.Response) {
+func (t *turn) spend(answer provider.Response, request *sessiondb.Asked) {
 	u := answer.Usage
 	t.result.Usage.Prompt += u.Prompt
 	t.result.Usage.Completion += u.Completion
 	t.result.Usage.Cached += u.Cached
 	t.result.Usage.Reasoning += u.Reasoning
-	about := t.g.opts.Model.Describe()
-	model := answer.Model
-	if model == "" {
-		model = about.Name
+	about := t.model.Describe()
+	model := cmp.Or(answer.Model, about.Name)
+	if request != nil {
+		request.Model, request.Provider, request.Prompt, request.Completion = model, about.Provider, u.Prompt, u.Completion
 	}
 	t.spending.Go(func() {
 		ctx, cancel := t.writing()
 		defer cancel()
 		err := t.g.opts.Store.AddUsage(ctx, sessiondb.UsageDelta{
 			Session: t.session.ID, Model: model, Provider: about.Provider,
-			Counts: sessiondb.Counts{Calls: 1, Prompt: u.Prompt, Completion: u.Completion, Cached: u.Cached, Reasoning: u.Reasoning},
+			Counts:  sessiondb.Counts{Calls: 1, Prompt: u.Prompt, Completion: u.Completion, Cached: u.Cached, Reasoning: u.Reasoning},
+			Request: request,
 		})
 		if err != nil {
 			t.log.Warn("usage not stored", "error", err, "prompt", u.Prompt, "completion", u.Completion)
@@ -178,10 +269,14 @@ func (t *turn) close(x exit) {
 	t.result.Error, t.result.Class, t.result.Retryable = x.problem, x.class, x.retryable
 	row := closingRow(x)
 	t.result.Text = row.Content
-	if x.cause == LeaseLost {
+	switch {
+	case x.cause == LeaseLost:
+		return
+	case x.cause == Drain && t.say.Detached && t.begun:
+		t.putAside(x)
 		return
 	}
-	if err := t.append(append(t.openResults(), row)...); err != nil {
+	if err := t.finish(append(t.openResults(), row)...); err != nil {
 		t.log.Error("closing rows not stored", "error", err, "exit", x.reason, "spooled", errors.Is(err, sessiondb.ErrSpooled))
 		if t.result.Error == nil {
 			t.result.Error = storageProblem("the end of the turn", err)
@@ -195,10 +290,11 @@ func (t *turn) answer(answer *provider.Response) {
 		t.result.FinishReason = finishStop
 	}
 	t.result.Text, t.result.Completed = answer.Text, true
-	err := t.append(sessiondb.NewMessage{
+	err := t.finish(sessiondb.NewMessage{
 		Role: roleAssistant, Content: answer.Text, FinishReason: t.result.FinishReason, Reasoning: answer.Reasoning,
 	})
 	if err == nil {
+		t.rolled()
 		return
 	}
 	kept := whereKept(err)

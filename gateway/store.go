@@ -19,6 +19,16 @@ type Store interface {
 	HasMessage(ctx context.Context, uid string) (bool, error)
 	Transcript(ctx context.Context, session string) ([]sessiondb.Message, error)
 	Append(ctx context.Context, l sessiondb.Lease, rows []sessiondb.NewMessage) ([]sessiondb.Message, error)
+	Begin(ctx context.Context, l sessiondb.Lease, p sessiondb.Pending, rows []sessiondb.NewMessage) ([]sessiondb.Message, error)
+	End(ctx context.Context, l sessiondb.Lease, turn string, rows []sessiondb.NewMessage) ([]sessiondb.Message, error)
+	Retry(ctx context.Context, l sessiondb.Lease, turn string, free bool) (sessiondb.Pending, error)
+	Mark(ctx context.Context, mark string, turns ...string) error
+	Pendings(ctx context.Context) ([]sessiondb.Pending, error)
+	Accept(ctx context.Context, w sessiondb.Waiting, limit int) (int, error)
+	Withdraw(ctx context.Context, uid string) (bool, error)
+	Inbox(ctx context.Context, session string) ([]sessiondb.Waiting, error)
+	Tried(ctx context.Context, uids ...string) error
+	LastRequest(ctx context.Context, session string) (sessiondb.Asked, bool, error)
 	Repair(ctx context.Context, l sessiondb.Lease, repairs []sessiondb.RowRepair) error
 	AddUsage(ctx context.Context, d sessiondb.UsageDelta) error
 	AcquireTurn(ctx context.Context, session string, h sessiondb.Holder, ttl time.Duration) (sessiondb.Lease, error)

@@ -52,7 +52,7 @@ func (g *Gateway) Tell(ctx context.Context, n Told) error {
 	}
 	life, end := context.WithCancel(context.WithoutCancel(ctx)) // the turn outlives the call that woke it
 	j := &job{
-		say: Say{Session: n.Session, Source: SourceNotify, Text: n.Text, told: &told{n, make(chan struct{})}}, session: session,
+		say: Say{Session: n.Session, Source: SourceNotify, Text: n.Text, UID: n.UID, Detached: true, told: &told{n, make(chan struct{})}}, session: session,
 		ctx: life, sink: newSink(nil), done: make(chan struct{}),
 	}
 	if err := g.enqueue(j); err != nil {

@@ -48,40 +48,81 @@ type storedFunction struct {
 // roles alternate and every call has exactly one result in the order of the calls, whatever the rows are. Appending rows only
 // ever appends messages, except that an answer in two rows is joined.
 func Replay(rows []sessiondb.Message) []provider.Message {
-	var out []provider.Message
+	messages, _ := replay(rows)
+	return messages
+}
+
+// replay is Replay, with the row behind each message; 0 where there is none.
+func replay(rows []sessiondb.Message) ([]provider.Message, []int64) {
+	b := messages{out: make([]provider.Message, 0, len(rows)+8), from: make([]int64, 0, len(rows)+8)}
 	for i, row := range rows {
 		switch row.Role {
 		case roleUser:
-			out = appendUser(out, row)
+			b.user(row)
 		case roleAssistant:
-			out = appendAssistant(out, row, results(rows[i+1:]))
+			b.assistant(row, rows[i+1:])
 		}
 	}
-	return out
+	return b.out, b.from
 }
 
-func appendUser(out []provider.Message, row sessiondb.Message) []provider.Message {
-	if n := len(out); n > 0 && out[n-1].Role != roleAssistant {
-		out = append(out, provider.Message{Role: roleAssistant, Content: gapAnswer})
+// messages is a request in the making.
+type messages struct {
+	out     []provider.Message
+	from    []int64
+	steered bool // the last message is what a person said into a turn
+}
+
+func (b *messages) add(m provider.Message, row int64) {
+	b.out, b.from = append(b.out, m), append(b.from, row)
+}
+
+func (b *messages) last() string {
+	if len(b.out) == 0 {
+		return ""
 	}
-	return append(out, provider.Message{Role: roleUser, Content: sent(row)})
+	return b.out[len(b.out)-1].Role
 }
 
-func appendAssistant(out []provider.Message, row sessiondb.Message, answers map[string]sessiondb.Message) []provider.Message {
+// user adds what a person said. Into a running turn it is said behind a tool's result, without an answer in between; several that
+// were said at once are one message.
+func (b *messages) user(row sessiondb.Message) {
+	into := row.Kind == sessiondb.KindSteer || row.Kind == sessiondb.KindResumed
+	switch last := b.last(); {
+	case into && last == roleTool:
+	case row.Kind == sessiondb.KindSteer && last == roleUser && b.steered:
+		n := len(b.out) - 1
+		b.out[n].Content = join(b.out[n].Content, sent(row))
+		return
+	case last != "" && last != roleAssistant:
+		b.add(provider.Message{Role: roleAssistant, Content: gapAnswer}, 0)
+	}
+	b.steered = row.Kind == sessiondb.KindSteer
+	b.add(provider.Message{Role: roleUser, Content: sent(row)}, row.ID)
+}
+
+func (b *messages) assistant(row sessiondb.Message, after []sessiondb.Message) {
 	calls := storedCalls(row)
 	if sent(row) == "" && len(calls) == 0 {
-		return out
+		return
 	}
 	message := provider.Message{Role: roleAssistant, Content: sent(row), ToolCalls: wireCalls(calls)}
-	if n := len(out); n > 0 && out[n-1].Role == roleAssistant {
-		message.Content = join(out[n-1].Content, message.Content)
-		out = out[:n-1]
+	if n := len(b.out) - 1; b.last() == roleAssistant {
+		message.Content = join(b.out[n].Content, message.Content)
+		b.out, b.from = b.out[:n], b.from[:n]
 	}
-	out = append(out, message)
+	b.add(message, row.ID)
+	if len(calls) == 0 {
+		return
+	}
+	answers := results(after)
 	for _, call := range calls {
-		out = append(out, provider.Message{Role: roleTool, ToolCallID: call.ID, Content: resultText(answers, call.ID)})
+		text, id := gapResult, int64(0)
+		if result, ok := answers[call.ID]; ok {
+			text, id = sent(result), result.ID
+		}
+		b.add(provider.Message{Role: roleTool, ToolCallID: call.ID, Content: text}, id)
 	}
-	return out
 }
 
 // results maps call ids to the rows that answer them, up to the next row that is no result. The first answer of a call counts.
@@ -96,13 +137,6 @@ func results(rows []sessiondb.Message) map[string]sessiondb.Message {
 		}
 	}
 	return answers
-}
-
-func resultText(answers map[string]sessiondb.Message, id string) string {
-	if row, ok := answers[id]; ok {
-		return sent(row)
-	}
-	return gapResult
 }
 
 // sent is what goes over the wire for a row: the sidecar when there is one.

@@ -19,10 +19,13 @@ import (
 // turn is one message on its way to an answer. Its phases, in order:
 //
 //	lease   the cross-process right to write this transcript
-//	open    repair what an earlier process left, store the user row (P1)
+//	open    repair what an earlier process left, store the user row (P1) and that the turn has begun
 //	model   one request computed from the rows, one answer            ┐ until the answer
-//	tools   store the calls (P2), run them, store each result (P3)    ┘ has no calls
-//	close   store the answer (P5), or the rows that explain why there is none (P6)
+//	tools   store the calls (P2), run them, store each result (P3)    │ has no calls
+//	        store what was said into the turn meanwhile (P4)          ┘
+//	close   store the answer (P5), or the rows that explain why there is none (P6), and that the turn has ended
+//
+// A turn that goes on from its rows after the end of its process begins at open without a user row.
 type turn struct {
 	g       *Gateway
 	say     Say
@@ -31,22 +34,31 @@ type turn struct {
 	started time.Time
 	log     *slog.Logger
 	sink    *sink
+	feed    *feed
+	model   provider.Model // of this turn; it is chosen once the lease is held
+	begun   bool           // the turn is pending in the store
 
 	ctx      context.Context // ends with the cause that interrupts the turn
 	cancel   context.CancelCauseFunc
 	leave    func() bool
 	phase    atomic.Value // string
 	progress *progress
+	detach   chan struct{} // closed when a redirect asks tools to leave what they started running
+	letGo    sync.Once
+	serial   sync.Mutex // held by a destructive command: one at a time
 
 	lease    sessiondb.Lease
 	system   string
 	spoke    bool           // text was shown in this turn
+	bare     bool           // the steps are used up: requests carry no tools
 	spending sync.WaitGroup // writes of usage under way
 
 	room    *tool.Room // what results may still take in this turn
 	mu      sync.Mutex // guards rows and spooled: results are stored by the goroutines of their calls
 	rows    []sessiondb.Message
 	spooled []sessiondb.NewMessage // what the store did not take and the spool did; it comes after rows when the store is back
+	guard   guard
+	asked   *asked // the last request of this turn that was answered
 
 	result Result
 }
@@ -57,7 +69,12 @@ func (g *Gateway) newTurn(j *job) *turn {
 	t := &turn{
 		g: g, say: j.say, session: j.session, id: "turn_" + rand.Text()[:16], started: time.Now(), sink: j.sink,
 		progress: newProgress(), room: tool.NewRoom(tool.BudgetFor(g.opts.Model.Describe().ContextLength), g.opts.Spill),
+		model: g.opts.Model, detach: make(chan struct{}), feed: g.feeds.open(j.session.ID),
 	}
+	if j.say.pending != nil {
+		t.id = j.say.pending.Turn
+	}
+	t.sink.also(t.feed)
 	t.log = g.log.With("session", t.session.ID, "turn", t.id)
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(j.ctx))
 	t.leave = context.AfterFunc(j.ctx, func() { t.cancel(causeOf(j.ctx)) })
@@ -68,7 +85,7 @@ func (g *Gateway) newTurn(j *job) *turn {
 
 func (t *turn) picture() RunningTurn {
 	phase, _ := t.phase.Load().(string)
-	return RunningTurn{Session: t.session.ID, Turn: t.id, Phase: phase, Since: t.started, Progress: t.progress.at()}
+	return RunningTurn{Session: t.session.ID, Turn: t.id, Model: modelLabel(t.g.opts.Model), Phase: phase, Since: t.started, Progress: t.progress.at()}
 }
 
 // run takes the turn from the lease to its last row. An error means that the user row is not stored.
@@ -83,6 +100,7 @@ func (t *turn) run() (Result, error) {
 	if err := t.open(); err != nil {
 		return t.result, err
 	}
+	t.feed.begin(t.id, t.say.Text)
 	if t.say.told != nil {
 		close(t.say.told.stored)
 		if !t.say.told.Wake {
@@ -90,9 +108,45 @@ func (t *turn) run() (Result, error) {
 			return t.result, nil
 		}
 	}
+	t.sink.put(Event{Kind: EventModel, Text: modelLabel(t.model)})
 	t.close(t.steps())
 	t.log.Info("turn ended", "exit", t.result.ExitReason, "calls", t.result.Calls, "took", time.Since(t.started).Round(time.Millisecond).String())
 	return t.result, nil
+}
+
+// compacting reports that the turn is folding its conversation, which plain text does not interrupt.
+func (t *turn) compacting() bool {
+	phase, _ := t.phase.Load().(string)
+	return phase == phaseCompact
+}
+
+// phaseCompact is the phase of a compaction inside a turn.
+const phaseCompact = "compact"
+
+// detachGrace is what tools get to leave a running command in the background before they are stopped.
+const detachGrace = 2 * time.Second
+
+// end ends the turn with a cause. A redirect first asks tools to go on without the turn; whatever does not is stopped.
+func (t *turn) end(cause error) {
+	if phase, _ := t.phase.Load().(string); cause != Redirect || phase != "tools" {
+		t.cancel(cause)
+		return
+	}
+	t.letGo.Do(func() {
+		close(t.detach)
+		stop := time.AfterFunc(detachGrace, func() { t.cancel(cause) })
+		context.AfterFunc(t.ctx, func() { stop.Stop() })
+	})
+}
+
+// redirected reports that a redirect waits for the tools to let go.
+func (t *turn) redirected() bool {
+	select {
+	case <-t.detach:
+		return true
+	default:
+		return false
+	}
 }
 
 // enter moves the turn to its next phase, which is a sign of life.
@@ -181,12 +235,38 @@ func (t *turn) writing() (context.Context, context.CancelFunc) {
 // they are in a file it no longer trusts; the error then ends the turn as any other. So does sessiondb.ErrSpooled: what is in the
 // spool is safe and not stored.
 func (t *turn) append(rows ...sessiondb.NewMessage) error {
+	return t.store(rows, t.g.opts.Store.Append)
+}
+
+// begin is append of the turn's first rows: it is pending from now on, until finish.
+func (t *turn) begin(user string, rows ...sessiondb.NewMessage) error {
+	p := sessiondb.Pending{Turn: t.id, UserUID: user, Source: t.say.Source, Dir: t.say.Dir, Detached: t.say.Detached}
+	err := t.store(rows, func(ctx context.Context, l sessiondb.Lease, rows []sessiondb.NewMessage) ([]sessiondb.Message, error) {
+		return t.g.opts.Store.Begin(ctx, l, p, rows)
+	})
+	t.begun = err == nil
+	return err
+}
+
+// finish is append of the turn's last rows: it is no longer pending.
+func (t *turn) finish(rows ...sessiondb.NewMessage) error {
+	if !t.begun {
+		return t.append(rows...)
+	}
+	return t.store(rows, func(ctx context.Context, l sessiondb.Lease, rows []sessiondb.NewMessage) ([]sessiondb.Message, error) {
+		return t.g.opts.Store.End(ctx, l, t.id, rows)
+	})
+}
+
+type writer func(context.Context, sessiondb.Lease, []sessiondb.NewMessage) ([]sessiondb.Message, error)
+
+func (t *turn) store(rows []sessiondb.NewMessage, write writer) error {
 	for i := range rows {
 		rows[i].TurnID = t.id
 	}
 	ctx, cancel := t.writing()
 	defer cancel()
-	stored, err := t.g.opts.Store.Append(ctx, t.lease, rows)
+	stored, err := write(ctx, t.lease, rows)
 	if errors.Is(err, sessiondb.ErrLeaseLost) {
 		t.cancel(LeaseLost)
 	}
@@ -222,5 +302,9 @@ func (t *turn) policy() tool.Policy {
 func (t *turn) request() provider.Request {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return provider.Request{System: t.system, Messages: Replay(t.rows), Tools: t.g.opts.Tools.Specs()}
+	r := provider.Request{System: t.system, Messages: Replay(t.rows), Tools: t.g.opts.Tools.Specs()}
+	if t.bare {
+		r.Tools = nil
+	}
+	return r
 }

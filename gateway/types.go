@@ -5,6 +5,7 @@ import (
 
 	"gatewayd/gateway/provider"
 	"gatewayd/internal/problem"
+	"gatewayd/sessiondb"
 )
 
 // Say is one message to a conversation, and asks for one turn.
@@ -22,10 +23,38 @@ type Say struct {
 	// afterwards the rows win and History is ignored.
 	History []provider.Message
 
-	// Redirect ends a running turn of this conversation (cause Redirect) and puts this message before those that wait.
-	Redirect bool
+	// UID names the message, so that saying it twice says it once; empty: one is made. Only accepted messages (Post, Detached) keep it.
+	UID string
 
-	told *told // by Tell
+	// Detached turns outlive their caller: the message is committed before anything else happens, and a turn that was cut off by
+	// the end of the daemon is resumed. A bound one ends with its caller, and is closed with an explanation after a crash.
+	Detached bool
+
+	Mode Mode // what a turn that runs already means for this message
+
+	told    *told              // by Tell
+	waiting bool               // it lies in the inbox under its UID
+	pending *sessiondb.Pending // a turn that goes on from its rows
+}
+
+// Mode says what becomes of a message while a turn of its conversation runs. Without one all modes are a turn of its own. While a
+// compaction is under way, Redirect and Interrupt count as Queue: a summary that was paid for is not thrown away for a word.
+type Mode string
+
+// The modes.
+const (
+	ModeQueue     Mode = ""          // behind those that wait
+	ModeSteer     Mode = "steer"     // into the running turn, after its next tool result; without one it becomes the next message
+	ModeRedirect  Mode = "redirect"  // the running turn ends, what was visible of it is kept, and this message goes first
+	ModeInterrupt Mode = "interrupt" // the running turn is stopped like by Stop, and this message goes first
+)
+
+// Accepted says that a message is committed: it is answered, or somebody is told why not, also when the daemon is killed now.
+type Accepted struct {
+	Session  string `json:"session"`
+	UID      string `json:"uid"`
+	Position int    `json:"position"`       // among those that wait; 0: it is said already
+	Held     bool   `json:"held,omitempty"` // the daemon is stopping: it is answered after the next start
 }
 
 // Sources of a message. They are the contexts a tool's policy knows; see tool.Policy.
@@ -46,6 +75,12 @@ const (
 	EventToolStarted  EventKind = "tool_started"  // the call's row is stored, the tool runs; Text is its arguments
 	EventToolFinished EventKind = "tool_finished" // the result's row is stored; Text is the result, Err says that it is an error
 	EventNotice       EventKind = "notice"        // Text is a sentence for a person, not part of the answer
+	EventModel        EventKind = "model"         // Text is provider/model of this turn, before its first frame
+	EventQueued       EventKind = "queued"        // Text is where the message waits: a place in the conversation or at the provider
+	EventApproval     EventKind = "approval"      // a person is asked
+	EventSteered      EventKind = "steered"       // Text was said into the turn, its row is stored
+	EventTurn         EventKind = "turn"          // a turn has begun; Text is the message. For watchers
+	EventEnded        EventKind = "ended"         // a turn has ended with Result. For watchers
 )
 
 // Event is what a turn shows while it runs. Deltas may be joined when the reader is slow; their order is kept.
@@ -55,6 +90,10 @@ type Event struct {
 	Tool   string
 	CallID string
 	Err    bool
+
+	Seq    int64   // of a watcher's events: grows, so that one who attaches again knows what he has seen
+	Turn   string  // of a watcher's events: the turn
+	Result *Result // of EventEnded
 }
 
 // Result is what became of a turn. Exactly one of Completed, Interrupted and Failed is true. Text is what a person may be
@@ -74,25 +113,42 @@ type Result struct {
 	Usage           provider.Usage // sum over this turn
 	LastRow         int64          // id of the newest row of this turn
 	SinkDropped     bool           // the reader of events was too slow and was cut off; the turn itself is whole
+	PendingSteer    []string       // what was said into the turn and found no tool result to follow; it is the next message, behind those that wait
+	Prefix          Prefix         // how the turn's last request compares with the one before it
+	Resumed         int            // how often the turn was resumed after the end of its process
 }
 
 // Recovered says what became of a turn whose process died.
 type Recovered struct {
-	Session, TurnID string
-	Outcome         string // one sentence
-	Unknown         int    // calls answered as "effect unknown"
-	NotRun          int    // read-only calls answered as not run
-	Dropped         int    // rows of read-only calls taken out, the model will ask again
-	Withdrawn       bool   // an old confirmation was withdrawn
-	Closed          bool   // a closing row was written
-	Err             error  // the repair failed and will be tried again before the session's next turn
+	Session   string `json:"session"`
+	TurnID    string `json:"turn"`
+	Decision  string `json:"decision"`            // DecisionResumed and so on
+	Outcome   string `json:"outcome"`             // one sentence
+	Attempts  int    `json:"attempts,omitempty"`  // processes that have worked on it, this one included when it is resumed
+	Unknown   int    `json:"unknown,omitempty"`   // calls answered as "effect unknown"
+	NotRun    int    `json:"not_run,omitempty"`   // read-only calls answered as not run
+	Dropped   int    `json:"dropped,omitempty"`   // rows of read-only calls taken out, the model will ask again
+	Withdrawn bool   `json:"withdrawn,omitempty"` // an old confirmation was withdrawn
+	Closed    bool   `json:"closed,omitempty"`    // a closing row was written
+	Err       error  `json:"-"`                   // the repair failed and will be tried again before the session's next turn
 }
+
+// Decisions about a turn whose process died.
+const (
+	DecisionResumed   = "resumed"   // it goes on from its rows
+	DecisionClosed    = "closed"    // it was explained and closed
+	DecisionSuspended = "suspended" // it ended its process too often
+	DecisionEnded     = "ended"     // it had ended
+	DecisionWaits     = "waits"     // it could not be looked at yet
+)
 
 // Status is a picture of the moment.
 type Status struct {
 	Draining      bool          `json:"draining"`
 	Conversations int           `json:"conversations"` // goroutines alive
 	Queued        int           `json:"queued"`        // messages that wait for their turn
+	Resumed       int64         `json:"resumed"`       // turns resumed since the start
+	PrefixBreaks  int64         `json:"prefix_breaks"` // requests that did not begin like the one before them, since the start
 	Running       []RunningTurn `json:"running"`
 	Turns         int64         `json:"turns"` // ended since the start
 	Failed        int64         `json:"failed"`
@@ -103,6 +159,7 @@ type Status struct {
 type RunningTurn struct {
 	Session  string    `json:"session"`
 	Turn     string    `json:"turn"`
+	Model    string    `json:"model"`
 	Phase    string    `json:"phase"` // lease, open, model, tools, close
 	Since    time.Time `json:"since"`
 	Progress time.Time `json:"progress"` // last sign of life

@@ -20,6 +20,11 @@ const previewRunes = 60
 // the file is in quarantine and the rows lie in the spool beside it, synced but not acknowledged. Times are made monotone
 // within the batch.
 func (s *Store) Append(ctx context.Context, l Lease, rows []NewMessage) ([]Message, error) {
+	return s.append(ctx, l, rows, func(*sqlite.Tx) error { return nil })
+}
+
+// append is Append with something else that belongs into the same transaction. Rows that go to the spool go there without it.
+func (s *Store) append(ctx context.Context, l Lease, rows []NewMessage, also func(*sqlite.Tx) error) ([]Message, error) {
 	if len(rows) == 0 {
 		return nil, nil
 	}
@@ -37,7 +42,10 @@ func (s *Store) Append(ctx context.Context, l Lease, rows []NewMessage) ([]Messa
 			}
 			stored, err := insertMessages(tx, l.Session, batch)
 			out = stored
-			return err
+			if err != nil {
+				return err
+			}
+			return also(tx)
 		},
 		Done: func(c *sqlite.Conn) (bool, error) { return hasUID(c, batch[len(batch)-1].UID) },
 	})
@@ -155,8 +163,13 @@ func insertMessages(tx *sqlite.Tx, session string, batch []NewMessage) ([]Messag
 		if err := insertRow(tx, id, m, session); err != nil {
 			return nil, err
 		}
-		if preview == "" && m.Role == "user" {
-			preview = previewOf(m.Content)
+		if m.Role == "user" {
+			if _, err := tx.Exec(dropInbox, m.UID); err != nil {
+				return nil, fmt.Errorf("take message out of the inbox: %w", err)
+			}
+			if preview == "" {
+				preview = previewOf(m.Content)
+			}
 		}
 		out[i] = m.stored(id, session)
 	}

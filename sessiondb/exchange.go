@@ -5,6 +5,7 @@ const (
 	KindSummary   = "summary"    // stands for rows that a compaction folded away
 	KindModelOnly = "model_only" // sent to the model; no part of the history that people read and search: the rows it was made of are
 	KindSteer     = "steer"      // said by a person into a running turn
+	KindResumed   = "resumed"    // tells the model that its turn goes on in another process
 )
 
 // StartsExchange reports a row with which a person began a turn. What was said into a running turn belongs to that turn.
@@ -12,7 +13,7 @@ func (m Message) StartsExchange() bool {
 	if m.Role != "user" {
 		return false
 	}
-	return m.Kind != KindSummary && m.Kind != KindModelOnly && m.Kind != KindSteer
+	return m.Kind != KindSummary && m.Kind != KindModelOnly && m.Kind != KindSteer && m.Kind != KindResumed
 }
 
 // Exchanges gives the places in rows at which an exchange begins; it lasts until the next. What stands before the first

@@ -16,3 +16,6 @@ func newUID(now time.Time) string {
 	}
 	return digits + "-" + rand.Text()[:16]
 }
+
+// NewUID names a message before it is stored.
+func NewUID() string { return newUID(time.Now()) }

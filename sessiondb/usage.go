@@ -21,6 +21,7 @@ type Counts struct {
 type UsageDelta struct {
 	Session, Model, Provider, Task string
 	Counts
+	Request *Asked // the request that was answered, when it is the session's last; nil leaves that as it is
 }
 
 // ModelUsage is the sum of one model at one provider for one task.
@@ -66,7 +67,10 @@ func (s *Store) AddUsage(ctx context.Context, d UsageDelta) error {
 			}
 			_, err := tx.Exec(addUsage, d.Session, d.Model, d.Provider, d.Task, d.Calls, d.Prompt, d.Completion, d.Cached, d.CacheWrite, d.Reasoning,
 				ref, at)
-			return err
+			if err != nil || d.Request == nil {
+				return err
+			}
+			return noteRequest(tx, *d.Request, at)
 		},
 		Done: func(c *sqlite.Conn) (bool, error) {
 			return exists(c, `SELECT 1 FROM usage WHERE session_id = ? AND model = ? AND provider = ? AND task = ? AND last_ref = ?`,

@@ -148,6 +148,65 @@ func (k keptStore) Append(ctx context.Context, l sessiondb.Lease, rows []session
 	return store.Append(ctx, l, rows)
 }
 
+// Begin keeps the rows in the spool where there is no store to take them; their turn does not begin then.
+func (k keptStore) Begin(ctx context.Context, l sessiondb.Lease, p sessiondb.Pending, rows []sessiondb.NewMessage) ([]sessiondb.Message, error) {
+	store, release, err := k.acquire(ctx)
+	if err != nil {
+		return nil, sessiondb.SpoolOf(k.path).Append(ctx, l, rows, err)
+	}
+	defer release()
+	return store.Begin(ctx, l, p, rows)
+}
+
+// End keeps the rows in the spool likewise; that the turn has ended, they tell.
+func (k keptStore) End(ctx context.Context, l sessiondb.Lease, turn string, rows []sessiondb.NewMessage) ([]sessiondb.Message, error) {
+	store, release, err := k.acquire(ctx)
+	if err != nil {
+		if len(rows) == 0 {
+			return nil, err
+		}
+		return nil, sessiondb.SpoolOf(k.path).Append(ctx, l, rows, err)
+	}
+	defer release()
+	return store.End(ctx, l, turn, rows)
+}
+
+func (k keptStore) Retry(ctx context.Context, l sessiondb.Lease, turn string, free bool) (sessiondb.Pending, error) {
+	return lent(k, ctx, func(s *sessiondb.Store) (sessiondb.Pending, error) { return s.Retry(ctx, l, turn, free) })
+}
+
+func (k keptStore) Mark(ctx context.Context, mark string, turns ...string) error {
+	return k.do(ctx, func(s *sessiondb.Store) error { return s.Mark(ctx, mark, turns...) })
+}
+
+func (k keptStore) Pendings(ctx context.Context) ([]sessiondb.Pending, error) {
+	return lent(k, ctx, func(s *sessiondb.Store) ([]sessiondb.Pending, error) { return s.Pendings(ctx) })
+}
+
+func (k keptStore) Accept(ctx context.Context, w sessiondb.Waiting, limit int) (int, error) {
+	return lent(k, ctx, func(s *sessiondb.Store) (int, error) { return s.Accept(ctx, w, limit) })
+}
+
+func (k keptStore) Withdraw(ctx context.Context, uid string) (bool, error) {
+	return lent(k, ctx, func(s *sessiondb.Store) (bool, error) { return s.Withdraw(ctx, uid) })
+}
+
+func (k keptStore) Inbox(ctx context.Context, session string) ([]sessiondb.Waiting, error) {
+	return lent(k, ctx, func(s *sessiondb.Store) ([]sessiondb.Waiting, error) { return s.Inbox(ctx, session) })
+}
+
+func (k keptStore) Tried(ctx context.Context, uids ...string) error {
+	return k.do(ctx, func(s *sessiondb.Store) error { return s.Tried(ctx, uids...) })
+}
+
+func (k keptStore) LastRequest(ctx context.Context, session string) (out sessiondb.Asked, found bool, err error) {
+	err = k.do(ctx, func(s *sessiondb.Store) error {
+		out, found, err = s.LastRequest(ctx, session)
+		return err
+	})
+	return out, found, err
+}
+
 func (k keptStore) Repair(ctx context.Context, l sessiondb.Lease, repairs []sessiondb.RowRepair) error {
 	return k.do(ctx, func(s *sessiondb.Store) error { return s.Repair(ctx, l, repairs) })
 }

@@ -1,0 +1,143 @@
+package gateway
+
+import (
+	"context"
+	"sync"
+
+	"gatewayd/internal/problem"
+)
+
+// Bounds of what is kept of a running turn for those who begin to watch it later.
+const (
+	ringEvents = 512
+	ringBytes  = 256 << 10
+)
+
+// feeds is who watches which session. A feed is there while a turn runs or somebody watches.
+type feeds struct {
+	mu sync.Mutex
+	of map[string]*feed
+}
+
+// feed is one session's events: of the turn that runs, the newest, and to all who watch, each through a sink of its own, so that
+// one who stands still holds nobody.
+type feed struct {
+	session  string
+	all      *feeds
+	mu       sync.Mutex
+	users    int // turns and watchers; guarded by feeds.mu
+	seq      int64
+	turn     string
+	ring     []Event
+	bytes    int
+	watchers map[*sink]struct{}
+}
+
+func (f *feeds) open(session string) *feed {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.of == nil {
+		f.of = map[string]*feed{}
+	}
+	one, ok := f.of[session]
+	if !ok {
+		one = &feed{session: session, all: f, watchers: map[*sink]struct{}{}}
+		f.of[session] = one
+	}
+	one.users++
+	return one
+}
+
+func (f *feed) leave() {
+	f.all.mu.Lock()
+	defer f.all.mu.Unlock()
+	if f.users--; f.users == 0 {
+		delete(f.all.of, f.session)
+	}
+}
+
+// begin says that a turn has its first row.
+func (f *feed) begin(turn, text string) {
+	f.mu.Lock()
+	f.turn, f.ring, f.bytes = turn, nil, 0
+	f.mu.Unlock()
+	f.put(Event{Kind: EventTurn, Text: text})
+}
+
+// end says what became of the turn and forgets its events: the rows tell them.
+func (f *feed) end(r *Result) {
+	f.mu.Lock()
+	begun := f.turn != ""
+	f.mu.Unlock()
+	if begun {
+		copied := *r
+		f.put(Event{Kind: EventEnded, Text: r.Text, Result: &copied})
+	}
+	f.mu.Lock()
+	f.turn, f.ring, f.bytes = "", nil, 0
+	f.mu.Unlock()
+	f.leave()
+}
+
+// put never blocks.
+func (f *feed) put(e Event) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.seq++
+	e.Seq, e.Turn = f.seq, f.turn
+	f.keep(e)
+	for w := range f.watchers {
+		w.put(e)
+	}
+}
+
+// keep puts an event into the ring. Deltas are joined up to a size, so the ring holds words and not letters.
+func (f *feed) keep(e Event) {
+	if n := len(f.ring); n > 0 && joinable(f.ring[n-1], e) && len(f.ring[n-1].Text) < 4_096 {
+		f.ring[n-1].Text += e.Text
+		f.ring[n-1].Seq = e.Seq
+	} else {
+		f.ring = append(f.ring, e)
+	}
+	f.bytes += len(e.Text)
+	for len(f.ring) > 1 && (len(f.ring) > ringEvents || f.bytes > ringBytes) {
+		f.bytes -= len(f.ring[0].Text)
+		f.ring = f.ring[1:]
+	}
+}
+
+func (f *feed) attach(w *sink) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, e := range f.ring {
+		w.put(e)
+	}
+	f.watchers[w] = struct{}{}
+}
+
+func (f *feed) detach(w *sink) {
+	f.mu.Lock()
+	delete(f.watchers, w)
+	f.mu.Unlock()
+	f.leave()
+}
+
+// Watch gives the events of whatever turns run in a session, from the beginning of the turn that runs now (at least its newest
+// ones, which are bounded), until ctx ends. It may be called again at any time: Event.Seq tells what was seen already. The sink is
+// called from one goroutine. The error says that the watcher was too slow and was cut off.
+func (g *Gateway) Watch(ctx context.Context, session string, sink func(Event)) error {
+	f, w := g.feeds.open(session), newSink(sink)
+	f.attach(w)
+	select {
+	case <-ctx.Done():
+	case <-w.done:
+	}
+	f.detach(w)
+	if w.close() {
+		return &problem.Error{
+			Kind: problem.Unavailable, Thing: "session " + session, What: "has more to tell than its watcher takes", Fate: "the turn is whole",
+			Remedy: "watch it again",
+		}
+	}
+	return nil
+}
