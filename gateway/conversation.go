@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"runtime/debug"
 	"slices"
 
@@ -49,12 +50,18 @@ func (g *Gateway) enqueue(j *job) error {
 		g.conversations[c.id] = c
 		defer func() { go g.converse(c) }()
 	}
+	if j.say.waiting && c.holds(j.say.UID) {
+		return errOnItsWay
+	}
 	if len(c.box) >= g.opts.Mailbox && !j.say.waiting && j.say.pending == nil {
 		return errMailboxFull(c.id, len(c.box))
 	}
 	c.put(j)
 	return nil
 }
+
+// errOnItsWay: the same message of the inbox is in the conversation already.
+var errOnItsWay = errors.New("on its way")
 
 // put gives a message its place, and ends the running turn where the message asks for it.
 func (c *conversation) put(j *job) {

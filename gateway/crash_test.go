@@ -31,7 +31,10 @@ const (
 	llmVariable  = "GATEWAYD_TEST_LLM"
 )
 
-func childMain(string) int {
+func childMain(role string) int {
+	if role == daemonRole {
+		return childDaemon(os.Getenv(dirVariable), os.Getenv(llmVariable))
+	}
 	if err := childGateway(os.Getenv(dirVariable), os.Getenv(llmVariable)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

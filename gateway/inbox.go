@@ -60,23 +60,22 @@ func (g *Gateway) accept(ctx context.Context, session sessiondb.Session, say Say
 	if say.Mode == ModeSteer {
 		w.Mode = sessiondb.InboxSteer
 	}
+	accepted := Accepted{Session: session.ID, UID: say.UID, Position: 1}
 	if !mutation.On("accepted-before-committed") {
 		place, err := g.opts.Store.Accept(ctx, w, g.opts.Mailbox)
 		if err != nil {
 			return Accepted{}, nil, g.refused(err, "session "+session.ID)
 		}
-		if place == 0 {
-			return Accepted{Session: session.ID, UID: say.UID}, nil, nil
+		if accepted.Position = place; place == 0 {
+			return accepted, nil, nil
 		}
 	}
-	return g.dispatch(session, say, w, s)
+	return g.dispatch(session, say, w, s, accepted)
 }
 
 // dispatch sends a message of the inbox on its way: into the running turn, or into the mailbox.
-func (g *Gateway) dispatch(session sessiondb.Session, say Say, w sessiondb.Waiting, s *sink) (Accepted, *job, error) {
-	accepted := Accepted{Session: session.ID, UID: w.UID}
-	if place, in := g.steer(w, say.Mode); in {
-		accepted.Position = place
+func (g *Gateway) dispatch(session sessiondb.Session, say Say, w sessiondb.Waiting, s *sink, accepted Accepted) (Accepted, *job, error) {
+	if say.Mode == ModeSteer && g.steer(w) {
 		return accepted, nil, nil
 	}
 	j := g.waitingJob(session, w)
@@ -84,11 +83,13 @@ func (g *Gateway) dispatch(session sessiondb.Session, say Say, w sessiondb.Waiti
 	if say.Mode == ModeSteer {
 		j.say.Mode = ModeQueue
 	}
-	if err := g.enqueue(j); err != nil { // gatewayd is stopping
+	switch err := g.enqueue(j); {
+	case errors.Is(err, errOnItsWay):
+		return accepted, nil, nil
+	case err != nil: // gatewayd is stopping; the message is answered after the next start
 		accepted.Held = true
-		return accepted, nil, nil //nolint:nilerr // it is in the inbox, and answered after the next start
+		return accepted, nil, nil
 	}
-	accepted.Position = g.placeOf(j)
 	return accepted, j, nil
 }
 
@@ -108,21 +109,18 @@ func (g *Gateway) stops() bool {
 	return g.draining
 }
 
-// steer hands a message to the turn that runs, if there is one that can still take it.
-func (g *Gateway) steer(w sessiondb.Waiting, mode Mode) (place int, in bool) {
-	if mode != ModeSteer {
-		return 0, false
-	}
+// steer hands a message to the turn that runs, if there is one.
+func (g *Gateway) steer(w sessiondb.Waiting) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	c, ok := g.conversations[w.Session]
 	if !ok || c.turn == nil {
-		return 0, false
+		return false
 	}
 	if !c.holds(w.UID) {
 		c.steers = append(c.steers, w)
 	}
-	return len(c.steers), true
+	return true
 }
 
 // steersOf takes what was said into a turn.
@@ -136,21 +134,6 @@ func (g *Gateway) steersOf(session string) []sessiondb.Waiting {
 	steers := c.steers
 	c.steers = nil
 	return steers
-}
-
-func (g *Gateway) placeOf(j *job) int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	c, ok := g.conversations[j.session.ID]
-	if !ok {
-		return 1
-	}
-	for i, one := range c.box {
-		if one == j {
-			return i + 1
-		}
-	}
-	return 1
 }
 
 // sayAccepted is Say for a message that outlives its caller.
@@ -313,8 +296,8 @@ func (g *Gateway) again(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		if err := g.enqueue(g.waitingJob(session, w)); err != nil {
-			return nil //nolint:nilerr // it is stopping; they wait for the next start
+		if g.enqueue(g.waitingJob(session, w)) != nil {
+			return nil // it is stopping, and they wait for the next start; or somebody was quicker
 		}
 	}
 	return nil

@@ -239,7 +239,7 @@ func culprit(last *asked, rows []sessiondb.Message, i int) (row int64, cause str
 			return row, CauseRepair
 		}
 	}
-	if !carried && !mutation.On("prefix-cause-is-guessed") {
+	if !carried && !mutation.On("prefix-break-has-no-cause") {
 		return row, CauseRewind
 	}
 	return row, CauseUnknown

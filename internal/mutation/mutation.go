@@ -100,4 +100,9 @@ var List = []Mutation{
 	{"verb-wakes-nobody", "gateway/api", "TestEveryChangeWakesTheDispatcher"},
 	{"handles-of-all-conversations", "gateway/tool", "TestABackgroundCommandIsListedReadAwaitedAndEnded"},
 	{"spill-grows-without-bound", "gateway/tool", "TestKeptResultsAreBoundedByAgeAndBytes"},
+	{"accepted-before-committed", "gateway", "TestAcceptedMessagesSurviveAKillAndAreSaidOnceInOrder"},
+	{"resumed-for-ever", "gateway", "TestADetachedTurnThatEndsItsProcessIsGivenUp"},
+	{"interrupted-reads-are-kept", "gateway", "TestResumeDecidesFromTheRowsAlone"},
+	{"cut-call-is-mended", "gateway", "TestACallThatWasCutOffIsSaidToBeTruncatedAndNeverRun"},
+	{"prefix-break-has-no-cause", "gateway", "TestABrokenPrefixNamesWhoBrokeIt"},
 }
