@@ -24,7 +24,8 @@ type conversation struct {
 type job struct {
 	say     Say
 	session sessiondb.Session
-	ctx     context.Context // the caller's: its end is the client's going away
+	work    func(*turn) error // what is done in the turn's place; nil: it answers
+	ctx     context.Context   // the caller's: its end is the client's going away
 	sink    *sink
 	done    chan struct{}
 	result  Result
@@ -150,6 +151,10 @@ func (g *Gateway) attempt(t *turn, j *job) {
 			}
 		}
 	}()
+	if j.work != nil {
+		j.result, j.err = Result{Session: t.session.ID, Completed: true}, j.work(t)
+		return
+	}
 	j.result, j.err = t.run()
 }
 

@@ -54,6 +54,9 @@ type Options struct {
 	BatchTimeout  time.Duration // several calls of one answer end after it; 0 means DefaultBatch, negative never
 	LoopHardStop  bool          // a turn that repeats a call without getting further is ended, and not only warned
 
+	Aux        provider.Model // writes summaries; nil: the model of the conversation
+	Compaction CompactionOptions
+
 	// Models gives the model of a name, for sessions whose settings name one; nil: there is only Model.
 	Models func(name string) (provider.Model, error)
 
@@ -74,6 +77,7 @@ type Gateway struct {
 
 	feeds    feeds
 	requests lastRequests
+	windows  asker
 
 	mu            sync.Mutex
 	conversations map[string]*conversation
@@ -115,6 +119,7 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.StallTimeout, DefaultStall)
 	orDefault(&o.Grace, DefaultGrace)
 	orDefault(&o.LeaseTTL, DefaultLeaseTTL)
+	o.Compaction = o.Compaction.withDefaults()
 	orDefault(&o.Mailbox, DefaultMailbox)
 	orDefault(&o.BatchTimeout, DefaultBatch)
 	orDefault(&o.Resume, DefaultResume)

@@ -49,6 +49,7 @@ type asked struct {
 	messages []provider.Message
 	row      int64 // newest row that it carried
 	bytes    int64
+	usage    provider.Usage // of its answer
 }
 
 const headParts = 2 // before the first message
@@ -64,7 +65,7 @@ func (t *turn) compare(request provider.Request, carried int64, answer provider.
 		last = t.lastAsked()
 	}
 	now := describe(request, last)
-	now.row, now.model = carried, modelLabel(t.model)
+	now.row, now.model, now.usage = carried, modelLabel(t.model), answer.Usage
 	t.mu.Lock()
 	rows := t.rows
 	t.mu.Unlock()

@@ -35,6 +35,10 @@ type Store interface {
 	TryTurn(ctx context.Context, session string, h sessiondb.Holder, ttl time.Duration) (sessiondb.Lease, error)
 	Renew(ctx context.Context, l sessiondb.Lease) (sessiondb.Lease, error)
 	Release(ctx context.Context, l sessiondb.Lease) error
+	AcquireCompaction(ctx context.Context, session string, h sessiondb.Holder, ttl time.Duration) (sessiondb.Lease, error)
+	CompactionState(ctx context.Context, session string) (sessiondb.CompactionState, error)
+	SetCompactionState(ctx context.Context, l sessiondb.Lease, st sessiondb.CompactionState) error
+	ArchiveAndCompact(ctx context.Context, c sessiondb.Compaction) (sessiondb.Compacted, error)
 	Break(ctx context.Context, l sessiondb.Lease) error
 	Leases(ctx context.Context) ([]sessiondb.Lease, error)
 }

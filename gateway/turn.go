@@ -59,6 +59,7 @@ type turn struct {
 	spooled []sessiondb.NewMessage // what the store did not take and the spool did; it comes after rows when the store is back
 	guard   guard
 	asked   *asked // the last request of this turn that was answered
+	folding folding
 
 	result Result
 }

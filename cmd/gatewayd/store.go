@@ -215,6 +215,22 @@ func (k keptStore) AddUsage(ctx context.Context, d sessiondb.UsageDelta) error {
 	return k.do(ctx, func(s *sessiondb.Store) error { return s.AddUsage(ctx, d) })
 }
 
+func (k keptStore) AcquireCompaction(ctx context.Context, session string, h sessiondb.Holder, ttl time.Duration) (sessiondb.Lease, error) {
+	return lent(k, ctx, func(s *sessiondb.Store) (sessiondb.Lease, error) { return s.AcquireCompaction(ctx, session, h, ttl) })
+}
+
+func (k keptStore) CompactionState(ctx context.Context, session string) (sessiondb.CompactionState, error) {
+	return lent(k, ctx, func(s *sessiondb.Store) (sessiondb.CompactionState, error) { return s.CompactionState(ctx, session) })
+}
+
+func (k keptStore) SetCompactionState(ctx context.Context, l sessiondb.Lease, st sessiondb.CompactionState) error {
+	return k.do(ctx, func(s *sessiondb.Store) error { return s.SetCompactionState(ctx, l, st) })
+}
+
+func (k keptStore) ArchiveAndCompact(ctx context.Context, c sessiondb.Compaction) (sessiondb.Compacted, error) {
+	return lent(k, ctx, func(s *sessiondb.Store) (sessiondb.Compacted, error) { return s.ArchiveAndCompact(ctx, c) })
+}
+
 func (k keptStore) AcquireTurn(ctx context.Context, session string, h sessiondb.Holder, ttl time.Duration) (sessiondb.Lease, error) {
 	return lent(k, ctx, func(s *sessiondb.Store) (sessiondb.Lease, error) { return s.AcquireTurn(ctx, session, h, ttl) })
 }

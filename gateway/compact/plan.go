@@ -24,6 +24,16 @@ func (p Plan) Compaction(l sessiondb.Lease, rows []sessiondb.Message) sessiondb.
 	return sessiondb.Compaction{Lease: l, Seen: sessiondb.See(rows), Rows: p.Rows, Covered: p.Covered}
 }
 
+// News is how many rows are new.
+func (p Plan) News() (n int) {
+	for _, r := range p.Rows {
+		if r.Keep == 0 {
+			n++
+		}
+	}
+	return n
+}
+
 func (p *Plan) write(m sessiondb.NewMessage) {
 	p.Rows = append(p.Rows, sessiondb.CompactedRow{New: m})
 	p.After += newTokens(m)
