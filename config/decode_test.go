@@ -60,7 +60,7 @@ func TestBadFilesAreRefusedWithPlaceAndRemedy(t *testing.T) {
 		"UTF-16":               {"\xff\xfea\x00", []string{"is UTF-16", "save it as UTF-8"}},
 		"Latin-1":              {"model:\n  name: \xe9\n", []string{"is not UTF-8"}},
 		"zero byte":            {"model:\x00\n", []string{"zero bytes"}},
-		"bad choice":           {"tools:\n  terminal: alow\n", []string{":2: tools.terminal must be one of deny, allow; did you mean allow?"}},
+		"bad choice":           {"tools:\n  terminal: alow\n", []string{":2: tools.terminal must be one of deny, ask, ask-all, allow; did you mean allow?"}},
 		"bad address":          {"api:\n  addr: localhost\n", []string{"api.addr must be HOST:PORT"}},
 		"bad port":             {"api:\n  addr: localhost:99999\n", []string{"port from 0 to 65535"}},
 		"bad URL":              {"model:\n  base_url: localhost:11434\n", []string{"model.base_url must be a URL"}},

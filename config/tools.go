@@ -4,8 +4,13 @@ import "time"
 
 // Tools is what the model may do to this machine.
 type Tools struct {
-	// Terminal is deny or allow.
-	Terminal string `yaml:"terminal" default:"deny" oneof:"deny allow"`
+	// Terminal is deny, ask (what is dangerous waits for a person), ask-all (everything does) or allow.
+	Terminal string `yaml:"terminal" default:"deny" oneof:"deny ask ask-all allow"`
+	// ApprovalTimeout is how long a person has to answer; a call that nobody approved is denied. It is less than what a turn
+	// gives all calls of one answer together.
+	ApprovalTimeout time.Duration `yaml:"approval_timeout" default:"60s" min:"1s" max:"5m"`
+	// Allow lists what nobody is asked about: rules, commands in which * stands for any text, and tools.
+	Allow []string `yaml:"allow"`
 	// Files is deny or allow: whether files may be written and patched. Reading below the working directory is always free.
 	Files string `yaml:"files" default:"deny" oneof:"deny allow"`
 	// TerminalTimeout ends one command.

@@ -44,6 +44,9 @@ type Options struct {
 	Terminal      tool.Mode     // tools.terminal, for every known source; empty means deny
 	Files         tool.Mode     // tools.files, likewise
 	Spill         *tool.Spill   // keeps results that are too large for a row; nil: they are cut
+	ToolsAllow    []string      // tools.allow: what nobody is asked about
+	Approvals     *Approvals    // asks people; nil: what would be asked is refused
+	Self          *tool.Self    // this daemon, which no tool may end or change; nil: it is not protected
 	Dir           string        // where tools work unless a message says otherwise
 	SystemPrompt  string        // for sessions that bring none; empty means DefaultSystemPrompt
 	MaxIterations int           // calls of the model in one turn; 0 means DefaultIterations

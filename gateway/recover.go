@@ -22,6 +22,11 @@ func (g *Gateway) Recover(ctx context.Context) ([]Recovered, error) {
 		g.log.Warn("interrupted turns are not looked for, the store takes no rows", "error", err)
 		return nil, nil
 	}
+	if g.opts.Approvals != nil { // before the transcripts are mended, which say what became of the calls that waited
+		if _, err := g.opts.Approvals.CloseStale(ctx); err != nil {
+			g.log.Warn("approvals of an earlier life not closed", "error", err)
+		}
+	}
 	found, err := g.cutOff(ctx)
 	if err != nil {
 		return nil, err

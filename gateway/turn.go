@@ -294,10 +294,14 @@ func (t *turn) take(stored []sessiondb.Message) {
 
 // policy is what the tools of this turn may do. It is made here, from the message's source, and travels with each call.
 func (t *turn) policy() tool.Policy {
+	p := tool.Policy{Context: t.say.Source, Terminal: t.g.opts.Terminal, Files: t.g.opts.Files, Allow: t.g.opts.ToolsAllow, Self: t.g.opts.Self}
 	if t.say.Source == SourceNotify {
-		return tool.Policy{Context: t.say.Source, Terminal: tool.Deny, Files: tool.Deny}
+		p.Terminal, p.Files, p.Allow = tool.Deny, tool.Deny, nil
 	}
-	return tool.Policy{Context: t.say.Source, Terminal: t.g.opts.Terminal, Files: t.g.opts.Files}
+	if t.g.opts.Approvals != nil {
+		p.Approver = turnApprover{t}
+	}
+	return p
 }
 
 func (t *turn) request() provider.Request {

@@ -77,7 +77,7 @@ const (
 	EventNotice       EventKind = "notice"        // Text is a sentence for a person, not part of the answer
 	EventModel        EventKind = "model"         // Text is provider/model of this turn, before its first frame
 	EventQueued       EventKind = "queued"        // Text is where the message waits: a place in the conversation or at the provider
-	EventApproval     EventKind = "approval"      // a person is asked
+	EventApproval     EventKind = "approval"      // a call waits for a person; Approval is the question, Text its effect
 	EventSteered      EventKind = "steered"       // Text was said into the turn, its row is stored
 	EventTurn         EventKind = "turn"          // a turn has begun; Text is the message. For watchers
 	EventEnded        EventKind = "ended"         // a turn has ended with Result. For watchers
@@ -91,9 +91,10 @@ type Event struct {
 	CallID string
 	Err    bool
 
-	Seq    int64   // of a watcher's events: grows, so that one who attaches again knows what he has seen
-	Turn   string  // of a watcher's events: the turn
-	Result *Result // of EventEnded
+	Seq      int64     // of a watcher's events: grows, so that one who attaches again knows what he has seen
+	Turn     string    // of a watcher's events: the turn
+	Result   *Result   // of EventEnded
+	Approval *Approval // of EventApproval; read-only
 }
 
 // Result is what became of a turn. Exactly one of Completed, Interrupted and Failed is true. Text is what a person may be

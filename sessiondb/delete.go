@@ -246,6 +246,9 @@ func dropSessions(tx *sqlite.Tx, ids []string) error {
 		if _, err := tx.Exec(`DELETE FROM sessions WHERE id IN (SELECT value FROM json_each(?))`, jsonList(chunk)); err != nil {
 			return fmt.Errorf("delete sessions: %w", err)
 		}
+		if _, err := tx.Exec(`DELETE FROM grants WHERE session_id IN (SELECT value FROM json_each(?))`, jsonList(chunk)); err != nil {
+			return fmt.Errorf("delete grants: %w", err)
+		}
 		if err := bury(tx, jsonList(chunk), time.Now().UnixMicro()); err != nil {
 			return err
 		}

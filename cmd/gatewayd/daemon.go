@@ -55,6 +55,7 @@ type daemon struct {
 	models     *models
 	model      provider.Model
 	gateway    *gateway.Gateway
+	approvals  *gateway.Approvals
 	dispatcher *dispatch.Dispatcher
 	notifier   *notify.Notifier
 	targets    *notify.Targets
@@ -272,6 +273,8 @@ func (d *daemon) makeGateway(ctx context.Context) error {
 		return err
 	}
 	options.Model, options.Log, options.Sole = d.model, d.log, true
+	d.approvals = gateway.NewApprovals(d.store, d.config.Tools.ApprovalTimeout, d.log)
+	options.Approvals = d.approvals
 	d.gateway = gateway.New(options)
 	d.decide("terminal tool", d.config.Tools.Terminal, from(d.config.Origins["tools.terminal"]))
 	_, err = d.gateway.Recover(ctx) // what it found and did is in the log

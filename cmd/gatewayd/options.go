@@ -39,6 +39,7 @@ func journal(cfg config.Database) sqlite.JournalConfig {
 // conversations is a store that a gateway speaks through: one opened for this process, or the daemon's.
 type conversations interface {
 	gateway.Store
+	gateway.ApprovalStore
 	tool.Finder
 }
 
@@ -57,6 +58,7 @@ func gatewayOptions(loaded config.Loaded, starter tool.Starter, store conversati
 		Store: store, Dir: dir, Spill: spillOf(loaded),
 		Tools:    tool.NewSet(terminal, terminal.Process(), tool.ReadFile{Dir: dir}, tool.SessionSearch{Store: store}),
 		Terminal: tool.Mode(loaded.Tools.Terminal), Files: tool.Mode(loaded.Tools.Files),
+		ToolsAllow: loaded.Tools.Allow, Self: selfOf(loaded, dir),
 		SystemPrompt: loaded.Agent.SystemPrompt, MaxIterations: loaded.Agent.MaxIterations,
 		StallTimeout: loaded.Agent.TurnStallTimeout, Grace: loaded.Agent.ShutdownGrace,
 	}, nil

@@ -5,125 +5,190 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"gatewayd/gateway/tool/sh"
 )
+
+// floor refuses what nobody may do through a model, whatever the policy says and whoever has approved it: the few catastrophes, and
+// what would end or take over the daemon itself.
+func floor(t Tool, call Call) string {
+	if c, ok := t.(commander); ok {
+		if what := fatal(c.Command(call), call.Policy.Self, call.Dir); what != "" {
+			return "the command would " + what + ". It is refused under every setting and was not run"
+		}
+	}
+	if w, ok := t.(writer); ok && call.Policy.Self != nil {
+		for _, name := range w.Writes(call) {
+			if call.Policy.Self.owns(name) {
+				return name + " is gatewayd's own file. It is written by no tool under any setting; nothing was changed"
+			}
+		}
+	}
+	return ""
+}
 
 // Catastrophe says what a shell command would destroy beyond repair, or "". It is a floor and no fence: it knows a handful of
 // commands that no task needs, in their usual disguises (quotes, $IFS, full paths, wide letters, sudo, sh -c).
-func Catastrophe(command string) string {
-	plain := normalise(command)
-	if forkBomb.MatchString(strings.Join(strings.Fields(plain), "")) {
+func Catastrophe(command string) string { return fatal(command, nil, "") }
+
+func fatal(command string, self *Self, dir string) string {
+	if forkBomb.MatchString(strings.Join(strings.Fields(normalise(command)), "")) {
 		return "start processes without end (a fork bomb)"
 	}
-	if deviceWrite.MatchString(plain) {
-		return "overwrite a whole disk"
-	}
-	for _, segment := range separators.Split(plain, -1) {
-		if what := verdict(unwrap(strings.Fields(segment))); what != "" {
+	acts, _ := actions(command, dir, self.vars())
+	for _, a := range acts {
+		if a.remote {
+			continue // somebody else's file system
+		}
+		if what := a.catastrophe(self); what != "" {
 			return what
 		}
 	}
-	return ""
+	return self.harm(acts)
 }
 
 var (
-	forkBomb    = regexp.MustCompile(`([\w:]+)\(\)\{([\w:]+)\|([\w:]+)&\};?([\w:]+)`)
-	deviceWrite = regexp.MustCompile(`>\s*/dev/(sd[a-z]|nvme\d|vd[a-z]|xvd[a-z]|hd[a-z]|mmcblk\d|disk\d|dm-\d|mapper/)`)
-	device      = regexp.MustCompile(`^/dev/(sd[a-z]|nvme\d|vd[a-z]|xvd[a-z]|hd[a-z]|mmcblk\d|disk\d|dm-\d|mapper/|root$)`)
-	separators  = regexp.MustCompile("[;&|\n\r(){}`]+")
-	assignment  = regexp.MustCompile(`^\w+=`)
-	ifs         = regexp.MustCompile(`\$\{?IFS\}?`)
+	forkBomb = regexp.MustCompile(`([\w:.]+)\(\)\{([\w:.]+)\|([\w:.]+)&\};?([\w:.]+)`)
+	device   = regexp.MustCompile(`^/dev/(sd[a-z]|nvme\d|vd[a-z]|xvd[a-z]|hd[a-z]|mmcblk\d|disk\d|dm-\d|mapper/|root$|mem$|kmem$)`)
 )
 
-// normalise undoes what hides a word from a reader of words. It may glue words that the shell keeps apart, never the reverse.
-func normalise(command string) string {
-	command = strings.ReplaceAll(command, "\\\n", "")
-	command = ifs.ReplaceAllString(command, " ")
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\'' || r == '"' || r == '\\':
-			return -1
-		case r >= 0xFF01 && r <= 0xFF5E: // wide forms of ASCII
-			return r - 0xFEE0
-		case r == 0x00A0 || r == 0x3000:
-			return ' '
-		case r == 0x200B || r == 0x200C || r == 0x200D || r == 0xFEFF:
-			return -1
-		}
-		return r
-	}, command)
-}
-
-// wrappers run the command that follows them. Their own options are skipped; an option's value that is taken for the command is
-// only a miss of the floor.
-var wrappers = []string{
-	"sudo", "doas", "env", "nohup", "exec", "command", "time", "nice", "ionice", "setsid", "stdbuf", "timeout", "xargs", "busybox",
-	"sh", "bash", "dash", "zsh", "ash", "ksh", "eval", "then", "do", "else", "!", "if", "while",
-}
-
-func unwrap(words []string) []string {
-	for len(words) > 0 {
-		name := path.Base(words[0])
-		if !slices.Contains(wrappers, name) && !assignment.MatchString(words[0]) {
-			return words
-		}
-		words = words[1:]
-		for len(words) > 0 && (strings.HasPrefix(words[0], "-") || isNumber(words[0])) {
-			words = words[1:]
+// catastrophe judges one program.
+func (a action) catastrophe(self *Self) string {
+	for _, r := range a.command.Redirects {
+		if r.Writes() && device.MatchString(r.Target.Text) {
+			return "overwrite a whole disk"
 		}
 	}
-	return nil
-}
-
-func isNumber(word string) bool {
-	return word != "" && strings.Trim(word, "0123456789.smhd") == ""
-}
-
-func verdict(words []string) string {
-	if len(words) == 0 {
-		return ""
-	}
-	name, args := path.Base(words[0]), words[1:]
+	args := a.texts()
+	recursive := a.short("rR") || a.has("--recursive")
 	switch {
-	case name == "rm" && recursive(args) && slices.ContainsFunc(args, isRoot):
+	case a.is("rm") && recursive && a.onRoot():
 		return "delete the whole file system"
-	case name == "find" && slices.ContainsFunc(args, isRoot) && slices.Contains(args, "-delete") && !slices.Contains(args, "-name"):
+	case a.is("find") && a.onRoot() && deletesAll(args):
 		return "delete the whole file system"
-	case (name == "chmod" || name == "chown") && recursive(args) && slices.ContainsFunc(args, isRoot):
+	case a.is("chmod", "chown", "chgrp") && recursive && a.onRoot():
 		return "change the owner or mode of every file"
-	case name == "mkfs" || strings.HasPrefix(name, "mkfs.") || name == "wipefs" || name == "blkdiscard":
+	case a.is("mkfs", "wipefs", "blkdiscard", "mkswap") || strings.HasPrefix(a.name, "mkfs."):
 		return onDevice(args, "erase a file system")
-	case name == "dd" || name == "tee" || name == "shred" || name == "cp":
+	case a.is("dd", "tee", "shred", "cp", "install"):
 		return onDevice(args, "overwrite a whole disk")
-	case name == "kill" && len(args) > 1 && slices.Contains(args[1:], "-1"): // kill -1 PID is a SIGHUP
+	case a.is("kill") && killsAll(args):
 		return "kill every process of this user, gatewayd included"
+	case a.script && fetched(a.from) && (a.root || self.root()):
+		return "run a program from the network as root, unseen"
 	}
 	return ""
+}
+
+// deletesAll knows find without any condition.
+func deletesAll(args []string) bool {
+	ends := slices.Contains(args, "-delete") || slices.Contains(args, "rm") && slices.Contains(args, "-exec")
+	return ends && !slices.ContainsFunc(args, func(arg string) bool {
+		return slices.Contains([]string{"-name", "-iname", "-path", "-regex", "-size", "-mtime", "-mmin", "-newer", "-empty", "-user", "-perm", "-inum"}, arg)
+	})
+}
+
+func killsAll(args []string) bool {
+	targets := false
+	for i, arg := range args {
+		switch {
+		case arg == "-s" || arg == "-n" || arg == "-q":
+			targets = true
+		case i > 0 && arg == "-1":
+			return true // kill -1 PID is a SIGHUP, kill -9 -1 is everybody
+		case arg == "--":
+			targets = true
+		}
+	}
+	return targets && slices.Contains(args, "-1")
 }
 
 // onDevice looks for a disk among the arguments that are written to.
 func onDevice(args []string, what string) string {
 	for _, arg := range args {
-		if strings.HasPrefix(arg, "if=") {
-			continue
-		}
-		if device.MatchString(strings.TrimPrefix(arg, "of=")) {
+		if !strings.HasPrefix(arg, "if=") && device.MatchString(strings.TrimPrefix(arg, "of=")) {
 			return what
 		}
 	}
 	return ""
-}
-
-func recursive(args []string) bool {
-	return slices.ContainsFunc(args, func(arg string) bool {
-		if strings.HasPrefix(arg, "--") {
-			return arg == "--recursive"
-		}
-		return strings.HasPrefix(arg, "-") && strings.ContainsAny(arg, "rR")
-	})
 }
 
 // isRoot knows the root directory by its many names: /, //, /*, /., /.. and combinations of them.
 func isRoot(arg string) bool {
 	arg = strings.TrimRight(arg, "*")
 	return strings.HasPrefix(arg, "/") && path.Clean(arg) == "/"
+}
+
+func (a action) onRoot() bool {
+	return slices.ContainsFunc(a.args, func(w sh.Word) bool {
+		return isRoot(w.Text) || a.dir == "/" && (w.Text == "*" || w.Text == "." || w.Text == "./*" || w.Text == "./") && (w.Glob || !a.is("find"))
+	})
+}
+
+// fetchers bring something from the network.
+var fetchers = []string{"curl", "wget", "fetch", "http", "https", "aria2c", "nc", "ncat", "netcat", "socat", "ftp", "lynx", "scp"}
+
+func fetched(from []sh.Command) bool {
+	return slices.ContainsFunc(from, func(c sh.Command) bool {
+		return slices.ContainsFunc(c.Words, func(w sh.Word) bool { return slices.Contains(fetchers, path.Base(w.Text)) })
+	})
+}
+
+// normalise undoes what hides a word from a reader of words: wide forms of letters, blanks that look like others, and marks without
+// a width. A shell would run none of them; a person would take them for what they seem.
+func normalise(command string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 0xFF01 && r <= 0xFF5E: // wide forms of ASCII
+			return r - 0xFEE0
+		case r == 0x00A0 || r == 0x3000 || r >= 0x2000 && r <= 0x200A || r == 0x202F || r == 0x205F:
+			return ' '
+		case r >= 0x200B && r <= 0x200F, r >= 0x202A && r <= 0x202E, r >= 0x2060 && r <= 0x2069, r == 0xFEFF, r == 0x00AD:
+			return -1
+		}
+		return r
+	}, command)
+}
+
+// What rules ask of an action.
+
+func (a action) is(names ...string) bool {
+	if slices.Contains(names, a.name) {
+		return true
+	}
+	if !strings.ContainsAny(a.name, "*?[") {
+		return false
+	}
+	return slices.ContainsFunc(names, func(name string) bool { // /b?n/r? is a name, too
+		ok, err := path.Match(a.name, name)
+		return ok && err == nil
+	})
+}
+
+func (a action) texts() []string {
+	out := make([]string, 0, len(a.args))
+	for _, w := range a.args {
+		out = append(out, w.Text)
+	}
+	return out
+}
+
+// has reports one of the words among the arguments; --force=x counts as --force.
+func (a action) has(words ...string) bool {
+	return slices.ContainsFunc(a.args, func(w sh.Word) bool {
+		name, _, _ := strings.Cut(w.Text, "=")
+		return slices.Contains(words, w.Text) || strings.HasPrefix(w.Text, "--") && slices.Contains(words, name)
+	})
+}
+
+// short reports one of the letters among the short options: -rf, -xvf.
+func (a action) short(letters string) bool {
+	return slices.ContainsFunc(a.args, func(w sh.Word) bool {
+		return len(w.Text) > 1 && w.Text[0] == '-' && w.Text[1] != '-' && strings.ContainsAny(w.Text, letters)
+	})
+}
+
+// text is the program with its words, for people.
+func (a action) text() string {
+	return strings.TrimSpace(strings.Join(append([]string{a.name}, a.texts()...), " "))
 }

@@ -48,7 +48,7 @@ func TestTheGateLetsOnlyPermittedCallsReachATool(t *testing.T) {
 	}{
 		{"allowed", terminal, cli, `{}`, true, "ran"},
 		{"denied by default", terminal, Policy{Context: "api"}, `{}`, false, "tools.terminal"},
-		{"denied by name", terminal, Policy{Context: "api", Terminal: Deny}, `{}`, false, "tools.terminal: allow"},
+		{"denied by name", terminal, Policy{Context: "api", Terminal: Deny}, `{}`, false, "tools.terminal: ask"},
 		{"a mode nobody knows denies", terminal, Policy{Context: "api", Terminal: "yes"}, `{}`, false, "tools.terminal"},
 		{"unknown context", terminal, Policy{Context: "cron", Terminal: Allow}, `{}`, false, "unknown context"},
 		{"zero policy", terminal, Policy{}, `{}`, false, "unknown context"},

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"gatewayd/gateway/provider"
+	"gatewayd/internal/mutation"
 )
 
 // MaxResult bounds what one call may take in a row, in characters; a tool's own bound is usually lower. What is larger is kept
@@ -80,7 +81,7 @@ func (s *Set) Run(ctx context.Context, call Call) (result Result) {
 	case !isObject(call.Args):
 		return Refuse("the arguments of %s are not a JSON object; nothing was run. Send the call again with one whole object", call.Name)
 	}
-	if denial := gate(t, call); denial != "" {
+	if denial := gate(ctx, t, call); denial != "" && !(mutation.On("background-is-not-gated") && strings.Contains(string(call.Args), `"background":true`)) {
 		call.Log.Info("tool call refused", "session", call.Session, "turn", call.Turn, "tool", call.Name, "reason", denial)
 		return Refuse("%s", denial)
 	}

@@ -52,21 +52,6 @@ type Result struct {
 	Interrupted bool // the context ended it
 }
 
-// Policy says what a call may do. It travels with the call and is never ambient. The zero Policy may do nothing.
-type Policy struct {
-	Context  string // where the call comes from: api, cli, web, worker
-	Terminal Mode   // tools.terminal
-	Files    Mode   // tools.files: writing and patching them
-}
-
-// Mode is a rule for a kind of effect. Everything but Allow denies.
-type Mode string
-
-const (
-	Deny  Mode = "deny"
-	Allow Mode = "allow"
-)
-
 // decode reads a tool's arguments.
 func decode(raw json.RawMessage, into any) error {
 	if err := json.Unmarshal(raw, into); err != nil {

@@ -2,7 +2,6 @@ package tool
 
 import (
 	"encoding/json"
-	"path"
 	"slices"
 	"strings"
 )
@@ -54,16 +53,12 @@ var takesAwayWith = map[string][]string{
 
 // destructive reports whether a shell command takes something away, as far as its words tell.
 func destructive(command string) bool {
-	for _, segment := range separators.Split(normalise(command), -1) {
-		words := unwrap(strings.Fields(segment))
-		if len(words) == 0 {
-			continue
-		}
-		name := path.Base(words[0])
-		if slices.Contains(takesAway, name) || strings.HasPrefix(name, "mkfs.") {
+	acts, _ := actions(command, "", nil)
+	for _, a := range acts {
+		if slices.Contains(takesAway, a.name) || strings.HasPrefix(a.name, "mkfs.") {
 			return true
 		}
-		if verbs, ok := takesAwayWith[name]; ok && slices.ContainsFunc(words[1:], func(w string) bool { return slices.Contains(verbs, w) }) {
+		if verbs, ok := takesAwayWith[a.name]; ok && a.has(verbs...) {
 			return true
 		}
 	}

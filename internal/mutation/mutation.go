@@ -105,4 +105,9 @@ var List = []Mutation{
 	{"interrupted-reads-are-kept", "gateway", "TestResumeDecidesFromTheRowsAlone"},
 	{"cut-call-is-mended", "gateway", "TestACallThatWasCutOffIsSaidToBeTruncatedAndNeverRun"},
 	{"prefix-break-has-no-cause", "gateway", "TestABrokenPrefixNamesWhoBrokeIt"},
+	{"unknown-context-is-let-in", "gateway/tool", "TestTheGateLetsOnlyPermittedCallsReachATool"},
+	{"background-is-not-gated", "gateway/tool", "TestACommandInTheBackgroundIsGatedLikeAnyOther"},
+	{"floor-yields-to-approval", "gateway/tool", "TestNothingOverridesTheFloor"},
+	{"self-is-not-guarded", "gateway/tool", "TestNoCommandEndsOrChangesTheDaemon"},
+	{"silence-approves", "gateway", "TestWhatNobodyApprovesIsDenied"},
 }
