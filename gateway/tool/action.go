@@ -107,7 +107,7 @@ func (r *reader) program(a action, script sh.Script, depth int) {
 		r.eval(&a, script, depth)
 	case a.name == "." || a.name == "source":
 		r.source(&a, script)
-	case slices.Contains(shells, a.name):
+	case slices.Contains(shellNames, a.name):
 		r.shell(&a, script, depth)
 	case a.name == "find":
 		r.find(a, script, depth)
@@ -142,7 +142,7 @@ func absolute(dir, name string) string {
 	return path.Join(dir, name)
 }
 
-var shells = []string{"sh", "bash", "dash", "zsh", "ash", "ksh", "mksh", "rbash", "fish", "busybox-sh"}
+var shellNames = []string{"sh", "bash", "dash", "zsh", "ash", "ksh", "mksh", "rbash", "fish", "busybox-sh"}
 
 // eval runs its words as a text.
 func (r *reader) eval(a *action, script sh.Script, depth int) {

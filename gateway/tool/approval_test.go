@@ -38,14 +38,14 @@ func try(t *testing.T, policy Policy, args map[string]any) (ran bool, r Result) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	r = NewSet(shellTool{probe{name: "terminal", ran: &n}}).Run(t.Context(), Call{Session: "s", Turn: "t", ID: "c", Name: "terminal", Args: raw, Dir: "/work", Policy: policy})
+	r = NewSet(shellTool{probe{name: "terminal", ran: &n}}).Run(t.Context(), Call{Session: "s", Turn: "t", ID: "c", Name: "terminal", Args: raw, Dir: "/proj", Policy: policy})
 	if n == 0 && (!r.Err || r.Effect != EffectNone) {
 		t.Errorf("a call that was not run must be an error without effect: %+v", r)
 	}
 	return n == 1, r
 }
 
-func command(text string) map[string]any { return map[string]any{"command": text} }
+func shellCall(text string) map[string]any { return map[string]any{"command": text} }
 
 func TestHarmlessCommandsRunAndDangerousOnesAreAsked(t *testing.T) {
 	for _, c := range []struct {
@@ -68,7 +68,7 @@ func TestHarmlessCommandsRunAndDangerousOnesAreAsked(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := &person{choice: c.choice}
-			ran, r := try(t, Policy{Context: "api", Terminal: c.mode, Approver: p}, command(c.command))
+			ran, r := try(t, Policy{Context: "api", Terminal: c.mode, Approver: p}, shellCall(c.command))
 			if ran != c.runs || (len(p.asked) == 1) != c.asks {
 				t.Errorf("ran %v, asked %d times: %s", ran, len(p.asked), r.Content)
 			}
@@ -78,7 +78,7 @@ func TestHarmlessCommandsRunAndDangerousOnesAreAsked(t *testing.T) {
 
 func TestAQuestionSaysWhatIsDoneAndWhy(t *testing.T) {
 	p := &person{choice: ChoiceDeny, words: "the user denied it (approval a1)"}
-	_, r := try(t, Policy{Context: "cli", Terminal: Ask, Approver: p}, command("cd x && sudo rm -rf build\x1b[2J\u202e"))
+	_, r := try(t, Policy{Context: "cli", Terminal: Ask, Approver: p}, shellCall("cd x && sudo rm -rf build\x1b[2J\u202e"))
 	if len(p.asked) != 1 {
 		t.Fatalf("asked %d times", len(p.asked))
 	}
@@ -120,21 +120,21 @@ func TestNothingOverridesTheFloor(t *testing.T) {
 func TestNobodyIsWaitedForWhereNobodyIs(t *testing.T) {
 	for _, context := range []string{"worker", "notify", "cron", ""} {
 		p := &person{choice: ChoiceAlways}
-		ran, r := try(t, Policy{Context: context, Terminal: Ask, Approver: p}, command("rm -rf build"))
+		ran, r := try(t, Policy{Context: context, Terminal: Ask, Approver: p}, shellCall("rm -rf build"))
 		if ran || len(p.asked) != 0 {
 			t.Errorf("%s: ran %v, asked %d times: %s", context, ran, len(p.asked), r.Content)
 		}
 	}
-	if ran, r := try(t, Policy{Context: "worker", Terminal: Ask}, command("make test")); !ran {
+	if ran, r := try(t, Policy{Context: "worker", Terminal: Ask}, shellCall("make test")); !ran {
 		t.Errorf("harmless work of a worker: %s", r.Content)
 	}
-	if _, r := try(t, Policy{Context: "worker", Terminal: Ask}, command("rm -rf build")); !strings.Contains(r.Content, "tools.allow: [recursive-delete]") {
+	if _, r := try(t, Policy{Context: "worker", Terminal: Ask}, shellCall("rm -rf build")); !strings.Contains(r.Content, "tools.allow: [recursive-delete]") {
 		t.Errorf("it does not say what would help: %s", r.Content)
 	}
-	if ran, r := try(t, Policy{Context: "worker", Terminal: Ask, Allow: []string{"recursive-delete"}}, command("rm -rf build")); !ran {
+	if ran, r := try(t, Policy{Context: "worker", Terminal: Ask, Allow: []string{"recursive-delete"}}, shellCall("rm -rf build")); !ran {
 		t.Errorf("the user's own list holds for workers: %s", r.Content)
 	}
-	if ran, r := try(t, Policy{Context: "api", Terminal: Ask}, command("rm -rf build")); ran || !strings.Contains(r.Content, "nobody can be asked here") {
+	if ran, r := try(t, Policy{Context: "api", Terminal: Ask}, shellCall("rm -rf build")); ran || !strings.Contains(r.Content, "nobody can be asked here") {
 		t.Errorf("without an approver: ran %v: %s", ran, r.Content)
 	}
 }
@@ -160,7 +160,7 @@ func TestTheUsersListSettlesWhatItNamesAndNothingElse(t *testing.T) {
 		{"/home/me/*", "echo x > /home/you/y", true},
 	} {
 		p := &person{choice: ChoiceDeny}
-		try(t, Policy{Context: "api", Terminal: Ask, Approver: p, Allow: []string{c.allow}, Self: tester}, command(c.command))
+		try(t, Policy{Context: "api", Terminal: Ask, Approver: p, Allow: []string{c.allow}, Self: tester}, shellCall(c.command))
 		if (len(p.asked) == 1) != c.asks {
 			t.Errorf("%q with %q allowed: asked %d times", c.command, c.allow, len(p.asked))
 		}
@@ -168,11 +168,11 @@ func TestTheUsersListSettlesWhatItNamesAndNothingElse(t *testing.T) {
 }
 
 func TestAFileOutsideIsAskedAbout(t *testing.T) {
-	for path, asks := range map[string]bool{"/work/x": false, "/work/a/b": false, "/tmp/x": false, "/work2/x": true, "/work/../x": true, "/etc/x": true, "/work/.ssh/x": true} {
+	for path, asks := range map[string]bool{"/proj/x": false, "/proj/a/b": false, "/tmp/x": false, "/proj2/x": true, "/proj/../x": true, "/etc/x": true, "/proj/.ssh/x": true} {
 		ran := 0
 		p := &person{choice: ChoiceDeny}
 		tool := writing{effectful{probe{name: "x", need: NeedsFiles, ran: &ran}}, path}
-		NewSet(tool).Run(t.Context(), Call{Name: "x", Args: args(map[string]any{}), Dir: "/work", Policy: Policy{Context: "cli", Files: Ask, Approver: p}})
+		NewSet(tool).Run(t.Context(), Call{Name: "x", Args: args(map[string]any{}), Dir: "/proj", Policy: Policy{Context: "cli", Files: Ask, Approver: p}})
 		if (len(p.asked) == 1) != asks || (ran == 1) == asks {
 			t.Errorf("%s: asked %d times, ran %d times", path, len(p.asked), ran)
 		}

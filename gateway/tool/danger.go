@@ -139,7 +139,7 @@ func worldWritable(arg string) bool {
 
 var codeRules = []rule{
 	{"pipe-to-shell", "runs text that another program prints, and that nobody has seen", func(a action) bool {
-		return a.script && (slices.Contains(shells, a.name) || a.is("eval", ".", "source", "bash") || a.inline)
+		return a.script && (slices.Contains(shellNames, a.name) || a.is("eval", ".", "source", "bash") || a.inline)
 	}},
 	{"inline-code", "runs a program written into the command, which cannot be read here", func(a action) bool { return a.inline && !a.script }},
 	{"computed-command", "runs a program whose name is only known when it runs", func(a action) bool { return a.open }},
@@ -254,25 +254,25 @@ func writes(a action, dir string) []Hazard {
 	}
 	var found []Hazard
 	for _, name := range written(a) {
-		if h, ok := place(name, dir); ok {
+		if h, ok := judgePlace(name, dir); ok {
 			found = append(found, h)
 		}
 	}
 	return found
 }
 
-// place judges a path that is written to.
-func place(name, dir string) (Hazard, bool) {
+// judgePlace judges a path that is written to.
+func judgePlace(name, dir string) (Hazard, bool) {
 	switch {
-	case name == "" || slices.ContainsFunc(freeDirs, func(free string) bool { return within(name, free) }):
+	case name == "" || slices.ContainsFunc(freeDirs, func(free string) bool { return isInside(name, free) }):
 		return Hazard{}, false
 	case slices.ContainsFunc(accountFiles, func(file string) bool {
 		return strings.HasSuffix(name, "/"+file) || strings.Contains(name, "/"+file+"/")
 	}):
 		return Hazard{ruleAccount, "changes files that decide what runs, or who comes in, under this account", name}, true
-	case dir != "" && within(name, dir):
+	case dir != "" && isInside(name, dir):
 		return Hazard{}, false
-	case slices.ContainsFunc(systemDirs, func(system string) bool { return within(name, system) }):
+	case slices.ContainsFunc(systemDirs, func(system string) bool { return isInside(name, system) }):
 		return Hazard{ruleSystem, "changes files of the system", name}, true
 	case dir != "":
 		return Hazard{ruleOutside, "writes outside of the working directory", name}, true
@@ -284,7 +284,7 @@ func place(name, dir string) (Hazard, bool) {
 func outside(names []string, dir string) []Hazard {
 	var found []Hazard
 	for _, name := range names {
-		if h, ok := place(path.Clean(name), dir); ok {
+		if h, ok := judgePlace(path.Clean(name), dir); ok {
 			found = append(found, h)
 		}
 	}

@@ -53,13 +53,13 @@ var dangerous = map[string][]string{
 	"cluster-change": {"kubectl delete pod x", "kubectl -n a delete ns b", "helm uninstall x", "kubectl drain x"},
 	"cloud-destroy":  {"terraform destroy", "terraform apply -auto-approve", "aws s3 rm --recursive s3://x", "aws ec2 terminate-instances --instance-ids x", "gcloud compute instances delete x", "gh repo delete x"},
 	"publish":        {"npm publish", "cargo publish", "twine upload dist/*"},
-	ruleSystem:       {"echo x > /etc/hosts", "echo x >> /etc/hosts", "tee /etc/x", "echo x | sudo tee -a /etc/x", "cp a /usr/local/bin/b", "mv /etc/a /tmp/a", "sed -i s/a/b/ /etc/x", "ln -sf a /usr/bin/b", "install -m 755 a /usr/bin", "rm /etc/passwd", "cd /etc && echo x > hosts", "cat x >| /etc/y", "cat x &> /etc/y", "dd if=a of=/boot/x", "touch /etc/x", "truncate -s 0 /var/lib/x", "P=/etc; echo x > $P/hosts", "echo x > /work/../etc/hosts"},
+	ruleSystem:       {"echo x > /etc/hosts", "echo x >> /etc/hosts", "tee /etc/x", "echo x | sudo tee -a /etc/x", "cp a /usr/local/bin/b", "mv /etc/a /tmp/a", "sed -i s/a/b/ /etc/x", "ln -sf a /usr/bin/b", "install -m 755 a /usr/bin", "rm /etc/passwd", "cd /etc && echo x > hosts", "cat x >| /etc/y", "cat x &> /etc/y", "dd if=a of=/boot/x", "touch /etc/x", "truncate -s 0 /var/lib/x", "P=/etc; echo x > $P/hosts", "echo x > /proj/../etc/hosts"},
 	ruleOutside:      {"echo x > /home/me/notes", "cp a /home/me/b", "echo x > ../y", "mv a ../b"},
 	ruleAccount:      {"echo k >> ~/.ssh/authorized_keys", "echo x >> ~/.bashrc", "cp a $HOME/.profile", "tee -a ${HOME}/.zshrc", "cat x > /home/me/.config/systemd/user/x.service"},
 	"unreadable":     {"echo 'x", "echo $(", "echo \"x", strings.Repeat("(", 100) + strings.Repeat(")", 100), strings.Repeat("x", MaxCommand+1), "cat <<EOF\nx"},
 }
 
-var tester = &Self{PIDs: []int{4242}, Names: []string{"gatewayd"}, Command: "gatewayd --home /home/me/.gatewayd", Units: []string{"gatewayd.service", "gw-test.service"}, Ports: []int{8642}, Home: "/home/me/.gatewayd", Free: []string{"/home/me/.gatewayd/workspace"}, Vars: map[string]string{"HOME": "/home/me", "GATEWAYD_HOME": "/home/me/.gatewayd"}}
+var tester = &Self{PIDs: []int{4242}, Names: []string{"gatewayd"}, Command: "gatewayd --home /home/me/.gatewayd", Units: []string{"gatewayd.service", "gw-test.service"}, Ports: []int{8642}, Home: "/home/me/.gatewayd", Free: []string{"/home/me/.gatewayd/projspace"}, Vars: map[string]string{"HOME": "/home/me", "GATEWAYD_HOME": "/home/me/.gatewayd"}}
 
 func TestWhatIsDangerousIsNamedByItsRule(t *testing.T) {
 	for rule, commands := range dangerous {
@@ -67,7 +67,7 @@ func TestWhatIsDangerousIsNamedByItsRule(t *testing.T) {
 			t.Errorf("%s is no rule", rule)
 		}
 		for _, command := range commands {
-			if found := rulesOf(Dangers(command, tester, "/work")); !slices.Contains(found, rule) {
+			if found := rulesOf(Dangers(command, tester, "/proj")); !slices.Contains(found, rule) {
 				t.Errorf("%s: not seen in %.80q, only %v", rule, command, found)
 			}
 		}
@@ -94,9 +94,9 @@ func TestOrdinaryWorkIsNotAskedAbout(t *testing.T) {
 		"psql -c 'select * from users'", "sqlite3 x.db 'delete from a where id=1'", "sqlite3 x.db .schema", "mysql -e 'update a set b=1 where c=2'", "redis-cli get x", "psql -f x.sql", "createdb x",
 		"mount", "fdisk -l", "ip addr", "iptables -L -n", "ufw status", "crontab -l", "sysctl kernel.hostname", "history", "passwd_file=x; cat $passwd_file", "bash script.sh", "sh -c 'ls -la'", "bash -lc 'go test ./...'", "sh -x ./run.sh a b", "bash -c \"cd $DIR && make\"", "timeout 10 ls", "nohup ./server > server.log 2>&1 &", "time make", "xargs -n1 echo < list", "for f in *.go; do gofmt -l $f; done",
 		"if [ -f x ]; then cat x; else echo no; fi", "while true; do date; sleep 1; done", "case $x in a) echo a;; *) echo b;; esac", "f() { echo hi; }; f", "[[ $a == b* && -n $c ]] && echo y", "((i=i+1))", "echo $((1+2))", "echo ${x:-default}", "echo {a,b}{1,2}", "cat <(ls a) <(ls b)", "diff <(sort a) <(sort b)", "echo \"it's\"", "echo 'say \"hi\"'", "awk '{print $1}' x", "jq '.a | .b' x", "perl -v", "node --version", "test -e /etc/x || echo none", "rsync -av a/ b/", "openssl rand -hex 16", "base64 -d x > y", "true", "exit 0", "set -euo pipefail", "source .venv/bin/activate", ". ./env.sh",
-		"echo x > /tmp/y", "ls > /dev/null 2>&1", "cmd 2> >(tee err.log)", "cat x | tee /tmp/y", "rm /tmp/x", "cp a /tmp/", "cd sub && echo x > y", "cd /work/sub && touch z", "git log --format='%h %s' | head", "pip list", "pip show x", "brew list", "dpkg -l", "rpm -qa", "pacman -Q",
+		"echo x > /tmp/y", "ls > /dev/null 2>&1", "cmd 2> >(tee err.log)", "cat x | tee /tmp/y", "rm /tmp/x", "cp a /tmp/", "cd sub && echo x > y", "cd /proj/sub && touch z", "git log --format='%h %s' | head", "pip list", "pip show x", "brew list", "dpkg -l", "rpm -qa", "pacman -Q",
 	} {
-		if found := Dangers(command, tester, "/work"); len(found) > 0 {
+		if found := Dangers(command, tester, "/proj"); len(found) > 0 {
 			t.Errorf("asked about %q: %+v", command, found)
 		}
 	}
@@ -105,7 +105,7 @@ func TestOrdinaryWorkIsNotAskedAbout(t *testing.T) {
 func TestALongCommandIsReadInTime(t *testing.T) {
 	for _, piece := range []string{"$(", "${", "`", "(", "{a,b}", "\"", "'", "<(", "$((", "case x in ", "if ", "bash -c \"", "eval ", "a|", "a;", "\\", "$x", "${x:-", "<<EOF\n", "{", "sudo ", "xargs "} {
 		command := strings.Repeat(piece, MaxCommand/len(piece))
-		Dangers(command, tester, "/work")
+		Dangers(command, tester, "/proj")
 		Catastrophe(command)
 	}
 }
@@ -119,7 +119,7 @@ func FuzzDangers(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, command string) {
-		for _, h := range Dangers(command, tester, "/work") {
+		for _, h := range Dangers(command, tester, "/proj") {
 			if h.Rule == "" || h.What == "" {
 				t.Fatalf("%q: %+v", command, h)
 			}

@@ -45,15 +45,15 @@ func (s *Self) owns(name string) bool {
 	if real, err := filepath.EvalSymlinks(filepath.Dir(name)); err == nil {
 		name = filepath.Join(real, filepath.Base(name))
 	}
-	return within(name, s.Home) && !strings.Contains(name, "/workspaces/") && !slices.ContainsFunc(s.Free, func(free string) bool { return within(name, free) })
+	return isInside(name, s.Home) && !strings.Contains(name, "/workspaces/") && !slices.ContainsFunc(s.Free, func(free string) bool { return isInside(name, free) })
 }
 
 // holds reports a directory that the home is in, or is.
 func (s *Self) holds(name string) bool {
-	return s != nil && s.Home != "" && name != "" && within(s.Home, filepath.Clean(strings.TrimRight(name, "*")))
+	return s != nil && s.Home != "" && name != "" && isInside(s.Home, filepath.Clean(strings.TrimRight(name, "*")))
 }
 
-func within(name, dir string) bool {
+func isInside(name, dir string) bool {
 	rest, ok := strings.CutPrefix(name, strings.TrimSuffix(dir, "/"))
 	return ok && (rest == "" || rest[0] == '/')
 }
