@@ -119,7 +119,7 @@ func (t *turn) overflowed(err error) bool {
 		return false
 	}
 	if t.g.opts.Compaction.Off {
-		e.Remedy = "compression.enabled is false: start a new conversation with /new, or let conversations be compacted"
+		e.Remedy = "start a new conversation with /new, or set compression.enabled to true"
 		return false
 	}
 	for t.folding.passes < t.g.opts.Compaction.Attempts && t.folding.step <= foldLast {
