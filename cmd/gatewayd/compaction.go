@@ -1,0 +1,52 @@
+package main
+
+import (
+	"cmp"
+
+	"gatewayd/config"
+	"gatewayd/gateway"
+	"gatewayd/gateway/compact"
+	"gatewayd/gateway/provider"
+)
+
+// compaction says when conversations are folded and who writes the summaries. main is the model of the conversations.
+func (m *models) compaction(main provider.Model) (aux provider.Model, options gateway.CompactionOptions) {
+	c, side := m.loaded.Compression, m.loaded.Auxiliary
+	aux = m.side(side.Compression, main)
+	options = gateway.CompactionOptions{
+		Off: !c.Enabled, Rules: rulesOf(c), Attempts: c.MaxAttempts, Strict: c.AbortOnSummaryFailure, Timeout: c.ContextTimeout,
+		IdleAfter: c.IdleCompactAfter, HardRows: c.HygieneHardMessageLimit, Rolling: c.MicroCompact, RollEvery: c.MicroCompactEveryNTurns,
+		Secrets: secretsOf(m.loaded),
+	}
+	if side.MicroCompaction != side.Compression {
+		options.RollModel = m.side(side.MicroCompaction, main)
+	}
+	return aux, options
+}
+
+func rulesOf(c config.Compression) *compact.Rules {
+	return &compact.Rules{
+		Threshold: c.Threshold, ThresholdTokens: c.ThresholdTokens, ModelThresholds: c.ModelThresholds, TargetRatio: c.TargetRatio, Legacy: c.TailMode == "legacy",
+		ProtectFirst: c.ProtectFirstN, ProtectLast: c.ProtectLastN, MinTailUser: c.MinTailUserMessages,
+		PruneTokens: c.ProactivePruneTokens, PruneMinChars: c.ProactivePruneMinResultChars, PruneMinReclaim: c.ProactivePruneMinReclaimTokens,
+		DefragTokens: c.MicroCompactDefragThresholdTokens,
+	}
+}
+
+// side gives the model of a side job; nil is the model of the conversation. What its settings leave out is the main model's, but for
+// its key, which goes to the main model's own server only.
+func (m *models) side(a config.AuxModel, main provider.Model) provider.Model {
+	if !a.Own() || main.Describe().Offline && a.BaseURL == "" {
+		return nil
+	}
+	options := m.common(a.APIKeyFile)
+	options.BaseURL, options.Name, options.Key = a.BaseURL, a.Name, a.APIKey.Reveal()
+	if options.BaseURL == "" {
+		c := m.loaded.Model
+		options.BaseURL, options.API, options.Key = cmp.Or(c.BaseURL, main.Describe().BaseURL), c.API, cmp.Or(options.Key, c.APIKey.Reveal())
+	}
+	options.ContextLength, options.RequestTimeout = a.ContextLength, cmp.Or(a.Timeout, options.RequestTimeout)
+	options.Origin = "auxiliary"
+	m.learned(&options)
+	return provider.New(options)
+}
