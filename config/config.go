@@ -43,6 +43,14 @@ type Agent struct {
 	// ShutdownGrace is how long a stop waits for running turns before it interrupts them. The unit's
 	// TimeoutStopSec must be longer.
 	ShutdownGrace time.Duration `yaml:"shutdown_grace" default:"20s"`
+	// ResumeAttempts is how often a turn that outlives its caller is resumed after its process died; 0 never.
+	ResumeAttempts int `yaml:"resume_attempts" default:"2" min:"0"`
+	// ResumeWithin is how old such a turn may be; an older one is closed with an explanation.
+	ResumeWithin time.Duration `yaml:"resume_within" default:"1h" min:"1s"`
+	// BatchTimeout ends the calls of one answer, when they are several, after so long together.
+	BatchTimeout time.Duration `yaml:"batch_timeout" default:"420s" min:"1s"`
+	// LoopHardStop ends a turn that repeats one call without getting further; without it the model is only warned.
+	LoopHardStop bool `yaml:"loop_hard_stop" default:"false"`
 	// SystemPrompt goes before each conversation; empty is the built-in one.
 	SystemPrompt string `yaml:"system_prompt"`
 }

@@ -1,11 +1,15 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"sync"
+	"time"
 
 	"gatewayd/gateway/provider"
+	"gatewayd/internal/mutation"
 	"gatewayd/internal/problem"
 )
 
@@ -13,18 +17,23 @@ import (
 type Card struct {
 	Board, Task string
 	Run         int64
-	Text        string      // the task's text, as the dispatcher wrote it to the worker's file
-	Dir         string      // the workspace
-	Ended       func() bool // whether the board's tools have completed or blocked the card (tool.BoardTools gives it)
-	Active      func()      // told of each tool that is called, by which the worker keeps its claim; nil: nobody is
+	Text        string        // the task's text, as the dispatcher wrote it to the worker's file
+	Dir         string        // the workspace
+	Ended       func() bool   // whether the board's tools have completed or blocked the card (tool.BoardTools gives it)
+	Active      func()        // told again and again while the worker works, by which it keeps its claim; nil: nobody is
+	Beat        time.Duration // between two of them; 0 means DefaultBeat
 }
+
+// DefaultBeat is far below the shortest claim that anybody configures, and rare enough to cost nothing.
+const DefaultBeat = 20 * time.Second
 
 // Exit codes of a worker process, as the dispatcher reads them.
 const (
-	ExitDone        = 0  // the turn ended; the board says whether the card was completed
-	ExitFailed      = 1  // the turn failed; the dispatcher counts a crash
-	ExitRateLimited = 75 // the provider asked to wait; the card is not blamed
-	ExitUnusable    = 78 // no model, or the provider will refuse again; the card is blocked at once
+	ExitDone        = 0   // the turn ended; the board says whether the card was completed
+	ExitFailed      = 1   // the turn failed; the dispatcher counts a crash
+	ExitRateLimited = 75  // the provider asked to wait; the card is not blamed
+	ExitUnusable    = 78  // no model, or the provider will refuse again; the card is blocked at once
+	ExitTimedOut    = 124 // the steps of its turn were used up; the run timed out, as timeout(1) says it
 )
 
 // workerPrompt follows the system prompt that every conversation begins with, in a card's session. It holds nothing of the card, so
@@ -43,6 +52,7 @@ func (g *Gateway) Work(ctx context.Context, card Card, out io.Writer) int {
 		fmt.Fprintf(out, "no model is connected, so this lane cannot work: set model.base_url and model.name in config.yaml, or give the lane another preset\n")
 		return ExitUnusable
 	}
+	defer card.beat()()
 	text := card.Text
 	for range 2 {
 		result, err := g.Say(ctx, Say{
@@ -57,6 +67,8 @@ func (g *Gateway) Work(ctx context.Context, card Card, out io.Writer) int {
 		switch {
 		case card.Ended != nil && card.Ended():
 			return ExitDone
+		case result.FinishReason == finishBudget && !mutation.On("used-up-budget-is-done"):
+			return ExitTimedOut
 		case result.Error != nil:
 			return exitOf(result.Error, result.Class)
 		case !result.Completed:
@@ -66,6 +78,29 @@ func (g *Gateway) Work(ctx context.Context, card Card, out io.Writer) int {
 	}
 	fmt.Fprintln(out, "the model ended without completing or blocking its card")
 	return ExitDone
+}
+
+// beat keeps the claim for as long as the worker works, also in a command that says nothing for hours. A turn that hangs is the
+// turn watchdog's to end.
+func (c Card) beat() (stop func()) {
+	if c.Active == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		tick := time.NewTicker(cmp.Or(c.Beat, DefaultBeat))
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				c.Active()
+			}
+		}
+	})
+	return func() { cancel(); wg.Wait() }
 }
 
 // exitOf tells the dispatcher who is to blame: nobody, the provider for good, or this run.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"gatewayd/gateway/provider"
 	"gatewayd/gateway/tool"
@@ -45,17 +46,31 @@ func TestAWorkersExitCodeTellsWhoIsToBlame(t *testing.T) {
 			[]fakellm.Response{fakellm.ToolCall{Name: "kanban_block", Args: map[string]any{"reason": "no key"}}, fakellm.Text{Text: "x"}},
 			ExitDone, "block no key", "no key",
 		},
-		"reminded":                        {[]fakellm.Response{fakellm.Text{Text: "I am done"}, complete, fakellm.Text{Text: "x"}}, ExitDone, "complete made it", "I am done"},
-		"forgotten":                       {[]fakellm.Response{fakellm.Text{Text: "a"}, fakellm.Text{Text: "b"}}, ExitDone, "", "without completing"},
-		"rate limited":                    {[]fakellm.Response{fakellm.Error{Status: 429, Message: "slow down"}}, ExitRateLimited, "", "slow down"},
-		"no right":                        {[]fakellm.Response{fakellm.Error{Status: 401}}, ExitUnusable, "", "could not answer"},
+		"reminded":     {[]fakellm.Response{fakellm.Text{Text: "I am done"}, complete, fakellm.Text{Text: "x"}}, ExitDone, "complete made it", "I am done"},
+		"forgotten":    {[]fakellm.Response{fakellm.Text{Text: "a"}, fakellm.Text{Text: "b"}}, ExitDone, "", "without completing"},
+		"rate limited": {[]fakellm.Response{fakellm.Error{Status: 429, Message: "slow down"}}, ExitRateLimited, "", "slow down"},
+		"no right":     {[]fakellm.Response{fakellm.Error{Status: 401}}, ExitUnusable, "", "could not answer"},
+		"used up": {
+			[]fakellm.Response{
+				fakellm.ToolCall{Name: "kanban_comment", Args: map[string]any{"body": "1"}},
+				fakellm.ToolCall{Name: "kanban_comment", Args: map[string]any{"body": "2"}},
+				fakellm.Text{},
+				fakellm.Text{Text: "half done"},
+			},
+			ExitTimedOut, "comment 1; comment 2", "half done",
+		},
 		"refused":                         {[]fakellm.Response{fakellm.Error{Status: 400, Message: "bad"}}, ExitFailed, "", "bad"},
 		"done before the provider failed": {[]fakellm.Response{complete, fakellm.Error{Status: 400, Message: "bad"}}, ExitDone, "complete made it", "bad"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := &desk{}
 			list, ended := tool.BoardTools(d)
-			h := newHouse(t, with(list...), c.script...)
+			h := newHouse(t, func(o *Options) {
+				o.Tools = tools(list...)
+				if name == "used up" {
+					o.MaxIterations = 2
+				}
+			}, c.script...)
 			var log strings.Builder
 			code := h.Work(soon(t), Card{Board: "default", Task: "t_1", Run: 7, Text: "do it", Dir: t.TempDir(), Ended: ended}, &log)
 			if got := strings.Join(d.said, "; "); code != c.code || got != c.board || !strings.Contains(log.String(), c.log) {
@@ -74,6 +89,30 @@ func TestAWorkerWithoutAModelSaysSo(t *testing.T) {
 	h := newHouse(t, func(o *Options) { o.Model = provider.Offline() })
 	var log strings.Builder
 	if code := h.Work(soon(t), Card{Task: "t_1", Text: "do it"}, &log); code != ExitUnusable || !strings.Contains(log.String(), "model.base_url") {
+		t.Errorf("code %d: %s", code, log.String())
+	}
+}
+
+func TestAWorkerKeepsItsClaimThroughALongSilence(t *testing.T) {
+	beats := make(chan struct{}, 1_000)
+	silent := fake{name: "work", run: func(ctx context.Context, _ tool.Call) tool.Result {
+		for range 3 {
+			select {
+			case <-beats:
+			case <-ctx.Done():
+			}
+		}
+		return tool.Result{Content: "at last", Effect: tool.EffectDone}
+	}}
+	h := newHouse(t, with(silent), fakellm.ToolCall{Name: "work"}, fakellm.Text{Text: "a"}, fakellm.Text{Text: "b"})
+	var log strings.Builder
+	card := Card{Board: "default", Task: "t_1", Run: 7, Text: "do it", Beat: time.Millisecond, Active: func() {
+		select {
+		case beats <- struct{}{}:
+		default:
+		}
+	}}
+	if code := h.Work(soon(t), card, &log); code != ExitDone || !strings.Contains(log.String(), "at last") {
 		t.Errorf("code %d: %s", code, log.String())
 	}
 }

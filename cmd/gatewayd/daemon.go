@@ -17,6 +17,7 @@ import (
 	"gatewayd/config"
 	"gatewayd/gateway"
 	"gatewayd/gateway/provider"
+	"gatewayd/internal/lastrun"
 	"gatewayd/internal/problem"
 	"gatewayd/internal/procfs"
 	"gatewayd/kanban"
@@ -41,6 +42,8 @@ type daemon struct {
 	watchdog   *systemd.Watchdog
 
 	home     *config.HomeLock
+	diary    *lastrun.Diary // nil: it cannot be written
+	restart  atomic.Bool    // asked to be started again
 	key      config.Secret
 	listener net.Listener
 
@@ -276,6 +279,7 @@ func (d *daemon) makeGateway(ctx context.Context) error {
 	options.Aux, options.Compaction = d.models.compaction(d.model)
 	d.approvals = gateway.NewApprovals(d.store, d.config.Tools.ApprovalTimeout, d.log)
 	options.Approvals = d.approvals
+	options.LastRun = lastrun.Read(d.config.Home)
 	d.gateway = gateway.New(options)
 	d.decide("terminal tool", d.config.Tools.Terminal, from(d.config.Origins["tools.terminal"]))
 	_, err = d.gateway.Recover(ctx) // what it found and did is in the log

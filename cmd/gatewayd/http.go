@@ -24,13 +24,13 @@ import (
 // makeAPI gives the HTTP API its handler. The server has no write timeout, because an answer may stream for half an hour.
 func (d *daemon) makeAPI(context.Context) error {
 	metrics := prometheus.NewRegistry()
-	metrics.MustRegister(dispatchMetrics{d.dispatcher}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	metrics.MustRegister(dispatchMetrics{d.dispatcher}, turnMetrics{d.gateway}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	d.server = &http.Server{
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		Handler: api.New(api.Options{
 			Chat: d.gateway, Sessions: d.store, Store: d.store, Boards: boardDoor{d.root, d}, Dispatch: dispatchDoor{d.dispatcher}, Notices: noticeDoor{d},
-			Model: d.model.Describe, Checks: d.checks, Status: func(context.Context) any { return d.status() }, Diagnose: d.dispatcher.Diagnose, Lanes: d.lanes,
+			Model: d.model.Describe, Checks: d.checks, Status: func(context.Context) any { return d.status() }, Receipt: d.gateway.Receipt, Diagnose: d.dispatcher.Diagnose, Lanes: d.lanes,
 			MCP: d.mcp(), RunToken: worker.NewSigner(d.key.Reveal()).Fence,
 			Key: d.key.Reveal(), Addr: d.listener.Addr().String(), AllowedHosts: d.config.API.AllowedHosts,
 			AllowedOrigins: d.config.API.AllowedOrigins, MaxBody: d.config.API.MaxBodyBytes, MaxTurns: d.config.API.MaxConcurrentTurns,

@@ -61,7 +61,17 @@ func gatewayOptions(loaded config.Loaded, starter tool.Starter, store conversati
 		ToolsAllow: loaded.Tools.Allow, Self: selfOf(loaded, dir),
 		SystemPrompt: loaded.Agent.SystemPrompt, MaxIterations: loaded.Agent.MaxIterations,
 		StallTimeout: loaded.Agent.TurnStallTimeout, Grace: loaded.Agent.ShutdownGrace,
+		Resume: orNever(loaded.Agent.ResumeAttempts), ResumeFresh: loaded.Agent.ResumeWithin,
+		BatchTimeout: loaded.Agent.BatchTimeout, LoopHardStop: loaded.Agent.LoopHardStop,
 	}, nil
+}
+
+// orNever reads a count of the configuration, where 0 is none, as an option, where 0 is the default.
+func orNever(n int) int {
+	if n == 0 {
+		return -1
+	}
+	return n
 }
 
 func terminalOptions(loaded config.Loaded, starter tool.Starter, dir string) tool.TerminalOptions {

@@ -40,7 +40,7 @@ func (c *cli) serve(ctx context.Context) (err error) {
 		return err
 	}
 	defer d.unlock()
-	signal.Notify(d.asked, os.Interrupt, syscall.SIGTERM) // before anybody is told that it is ready
+	signal.Notify(d.asked, os.Interrupt, syscall.SIGTERM, syscall.SIGUSR1) // before anybody is told that it is ready
 
 	var g run.Group
 	ended := lineup(&g, d.log, []actor{
@@ -55,18 +55,19 @@ func (c *cli) serve(ctx context.Context) (err error) {
 		{name: "reaper", run: d.reaper.Run, outlasts: true},
 		{name: "registry", run: d.registry.Run, outlasts: true},
 	})
+	d.begin()
 	d.announce()
 	err = g.Run()
 	ended.Wait()
 	d.log.Info("stopped", "uptime", time.Since(d.started).Round(time.Millisecond).String())
-	return err
+	return d.over(err)
 }
 
 // echo is how long after the first signal another one is the same request: `timeout` and some shells send to the
 // process and to its group. Nobody presses Ctrl-C twice that fast.
 const echo = 100 * time.Millisecond
 
-// signals ends the group on SIGINT or SIGTERM. A second signal does not wait for anybody: work that is under way is
+// signals ends the group on SIGINT or SIGTERM, and on SIGUSR1 with the code that asks to be started again. A second signal does not wait for anybody: work that is under way is
 // recovered at the next start exactly as after a power cut.
 func (d *daemon) signals(ctx context.Context) error {
 	select {
@@ -74,6 +75,7 @@ func (d *daemon) signals(ctx context.Context) error {
 		signal.Stop(d.asked)
 	case sig := <-d.asked:
 		d.log.Info("stopping", "signal", sig.String(), "grace", d.config.Agent.ShutdownGrace.String(), "again", "a second signal stops at once")
+		d.stopping(sig)
 		_ = d.notify.Stopping() // a manager that does not hear it waits for the end all the same
 		go d.secondSignal(time.Now())
 	}

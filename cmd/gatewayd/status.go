@@ -29,6 +29,7 @@ type status struct {
 	Dispatcher dispatch.Status  `json:"dispatcher"`
 	Notifier   notify.Status    `json:"notifier"`
 	Gateway    gateway.Status   `json:"gateway"`
+	LastRun    gateway.Receipt  `json:"last_run"`
 	Store      sessiondb.Health `json:"store"`
 	Files      registry.Stats   `json:"files"`
 }
@@ -43,7 +44,7 @@ type decision struct {
 func (d *daemon) status() status {
 	return status{
 		PID: os.Getpid(), Build: thisBuild(), Home: d.config.Home, Addr: d.listener.Addr().String(), Started: d.started,
-		Decisions: d.decisions, Dispatcher: d.dispatcher.StatusWithLocks(), Notifier: d.notifier.Status(), Gateway: d.gateway.Status(), Store: d.store.Health(), Files: d.registry.Stats(),
+		Decisions: d.decisions, Dispatcher: d.dispatcher.StatusWithLocks(), Notifier: d.notifier.Status(), Gateway: d.gateway.Status(), LastRun: d.gateway.Receipt(), Store: d.store.Health(), Files: d.registry.Stats(),
 	}
 }
 
@@ -74,6 +75,7 @@ func printStatus(w io.Writer, s status) {
 	}
 	fmt.Fprintf(w, "\nturns: %d running, %d waiting, %d ended (%d failed, %d interrupted)\n",
 		len(s.Gateway.Running), s.Gateway.Queued, s.Gateway.Turns, s.Gateway.Failed, s.Gateway.Interrupted)
+	printReceipt(w, s.LastRun)
 	printDispatcher(w, d)
 	printNotifier(w, s.Notifier)
 }

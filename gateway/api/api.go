@@ -102,6 +102,8 @@ type Options struct {
 	Checks func(context.Context) []Check // nil: none
 	Status func(context.Context) any     // body of /api/status; nil: conversations only
 
+	Receipt func() gateway.Receipt // how the last run ended; nil: it is not known
+
 	Lanes []string // names that a card may be given to
 
 	// Diagnose finds what a person should know of a board, its lanes included; nil: what the board itself knows.
@@ -171,6 +173,7 @@ func (s *server) routes(r chi.Router) {
 	r.Post("/v1/chat/completions", s.chat)
 
 	r.Get("/api/status", s.handle(s.status))
+	r.Get("/api/receipt", s.handle(s.lastRun))
 	r.Get("/api/sessions", s.handle(s.listSessions))
 	r.Get("/api/sessions/{session}", s.handle(s.showSession))
 	r.Get("/api/sessions/{session}/messages", s.handle(s.listMessages))

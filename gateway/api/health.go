@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"gatewayd/gateway"
 	"gatewayd/sessiondb"
 )
 
@@ -57,11 +58,24 @@ func (s *server) healthDetailed(r *http.Request) (answer, error) {
 	if conversations.Draining {
 		status = "draining"
 	}
+	last := gateway.Receipt{}
+	if s.Receipt != nil {
+		last = s.Receipt()
+	}
 	return ok(map[string]any{
-		"status": status, "service": modelName, "pid": s.PID, "version": s.Version, "started_at": s.Started.UTC(),
+		"last_run": map[string]any{"how": last.Run.How, "sentence": last.Sentence, "turns": len(last.Turns), "messages_waiting": last.Waiting},
+		"status":   status, "service": modelName, "pid": s.PID, "version": s.Version, "started_at": s.Started.UTC(),
 		"uptime_seconds": int64(time.Since(s.Started).Seconds()), "checks": checks,
 		"store": store, "conversations": conversations.Conversations, "turns_running": len(conversations.Running), "turns_waiting": conversations.Queued,
 	})
+}
+
+// lastRun answers GET /api/receipt: how the daemon before this one ended, what was in flight, what was decided for each of it.
+func (s *server) lastRun(*http.Request) (answer, error) {
+	if s.Receipt == nil {
+		return ok(gateway.Receipt{Turns: []gateway.Recovered{}})
+	}
+	return ok(s.Receipt())
 }
 
 // status answers GET /api/status.

@@ -90,19 +90,17 @@ type Diary struct {
 	run Run
 }
 
-// Open reads how the last run in a home ended and begins the record of this one. The caller holds the home. Its errors are about
-// the new record; a start goes on without one.
-func Open(dir, version string) (*Diary, Run, error) {
-	last := read(dir)
+// Open begins the record of this run, in place of the last one's. The caller holds the home. Without a record a daemon goes on.
+func Open(dir, version string) (*Diary, error) {
 	self, err := procfs.Self()
 	if err != nil {
-		return nil, last, fmt.Errorf("identify this process: %w", err)
+		return nil, fmt.Errorf("identify this process: %w", err)
 	}
 	d := &Diary{dir: dir, run: Run{PID: self.PID, Start: self.Start, Boot: self.Boot, Version: version, Began: time.Now().UTC(), Phase: phaseRunning}}
 	if err := d.write(); err != nil {
-		return nil, last, err
+		return nil, err
 	}
-	return d, last, d.catch()
+	return d, d.catch()
 }
 
 // catch has the runtime write what a crash says beside its usual place: standard error is often nowhere.
@@ -164,8 +162,9 @@ func replace(path string, text []byte) error {
 	return os.Rename(path+".new", path)
 }
 
-// read tells how the last run ended, from what it wrote and from what can be seen now.
-func read(dir string) Run {
+// Read tells how the last run in a home ended, from what it wrote and from what can be seen now. The caller holds the home, so
+// nobody is writing it.
+func Read(dir string) Run {
 	text, err := os.ReadFile(filepath.Join(dir, fileName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return Run{}

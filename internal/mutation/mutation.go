@@ -101,6 +101,7 @@ var List = []Mutation{
 	{"handles-of-all-conversations", "gateway/tool", "TestABackgroundCommandIsListedReadAwaitedAndEnded"},
 	{"spill-grows-without-bound", "gateway/tool", "TestKeptResultsAreBoundedByAgeAndBytes"},
 	{"accepted-before-committed", "gateway", "TestAcceptedMessagesSurviveAKillAndAreSaidOnceInOrder"},
+	{"used-up-budget-is-done", "gateway", "TestAWorkersExitCodeTellsWhoIsToBlame"},
 	{"resumed-for-ever", "gateway", "TestADetachedTurnThatEndsItsProcessIsGivenUp"},
 	{"interrupted-reads-are-kept", "gateway", "TestResumeDecidesFromTheRowsAlone"},
 	{"cut-call-is-mended", "gateway", "TestACallThatWasCutOffIsSaidToBeTruncatedAndNeverRun"},

@@ -9,10 +9,11 @@ import (
 )
 
 // Exit codes with a meaning (sysexits.h): a worker that met a rate limit says 75; one that no repetition can help, because
-// its configuration or its provider will not have it, says 78.
+// its configuration or its provider will not have it, says 78; one whose time or steps are used up says 124, as timeout(1) does.
 const (
 	exitTempFail = 75
 	exitConfig   = 78
+	exitTimedOut = 124
 
 	configText = "exited with code 78: it says that its configuration is wrong"
 )
@@ -85,6 +86,12 @@ func byCode(pid, code int, ending worker.Ending) Verdict {
 		v := crashed("terminal_provider", fmt.Sprintf("pid %d %s", pid, configText))
 		v.Code, v.TripNow, v.Sticky = code, true, true
 		return v
+	}
+	if code == exitTimedOut {
+		return Verdict{
+			Outcome: kanban.OutcomeTimedOut, Event: kanban.EventTimedOut, Exit: "budget", Code: code, Count: true,
+			Error: fmt.Sprintf("pid %d exited with code 124: its time or its steps were used up", pid),
+		}
 	}
 	v := crashed("nonzero_exit", fmt.Sprintf("pid %d exited with code %d", pid, code))
 	v.Code = code

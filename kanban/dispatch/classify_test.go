@@ -25,6 +25,7 @@ func TestClassify(t *testing.T) {
 		"agent, 0":              {exited(0), worker.ByWorker, NoCause, want{outcome: kanban.OutcomeCrashed, event: kanban.EventProtocolViolation, violation: true}},
 		"1":                     {exited(1), worker.ByExit, NoCause, crash},
 		"75":                    {exited(75), worker.ByExit, NoCause, want{outcome: kanban.OutcomeRateLimited, event: kanban.EventRateLimited}},
+		"124":                   {exited(124), worker.ByWorker, NoCause, want{outcome: kanban.OutcomeTimedOut, event: kanban.EventTimedOut, count: true}},
 		"78":                    {exited(78), worker.ByWorker, NoCause, want{outcome: kanban.OutcomeCrashed, event: kanban.EventCrashed, count: true, trip: true}},
 		"signal":                {worker.Exit{Kind: worker.Signaled, Signal: 9}, worker.ByExit, NoCause, crash},
 		"deadline":              {worker.Exit{Kind: worker.Deadline}, worker.ByExit, NoCause, want{outcome: kanban.OutcomeTimedOut, event: kanban.EventTimedOut, count: true}},

@@ -27,7 +27,7 @@ const briefing = "You work on one kanban card without a person beside you. Read 
 func presets() map[string]preset {
 	return map[string]preset{
 		"agent": {
-			argv:   []string{"{exe}", "agent-worker", "--home", "{home}"},
+			argv:   []string{"{exe}", "worker", "--home", "{home}"},
 			ending: ByWorker, model: true,
 			pass: []string{"GATEWAYD_MODEL_BASE_URL", "GATEWAYD_MODEL_NAME", "GATEWAYD_MODEL_API_KEY", "GATEWAYD_LOG_LEVEL"},
 		},

@@ -22,7 +22,7 @@ func TestTemplateRefusesWhatCouldBecomeAnOptionOrCode(t *testing.T) {
 		"unknown name":                {[]string{"agent", "{taks}"}, "unknown placeholder"},
 		"program from a card":         {[]string{"{title}"}, "cannot come from a card"},
 		"program from the assignee":   {[]string{"/bin/{assignee}"}, "cannot come from a card"},
-		"this binary":                 {[]string{"{exe}", "agent-worker"}, ""},
+		"this binary":                 {[]string{"{exe}", "worker"}, ""},
 		"shell code":                  {[]string{"sh", "-c", "echo {title}"}, "code"},
 		"shell code, cluster":         {[]string{"/bin/bash", "-lc", "echo {workspace}"}, "code"},
 		"shell code behind env":       {[]string{"env", "bash", "-ec", "echo {task}"}, "code"},

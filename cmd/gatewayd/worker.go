@@ -18,16 +18,19 @@ import (
 	"gatewayd/sessiondb"
 )
 
-// agentWorkerVerb is what a lane with the preset `agent` starts: one turn of our own agent for one card, in a
-// process of its own.
-func (c *cli) agentWorkerVerb() *cobra.Command {
+// workerVerb is what a lane with the preset `agent` starts: our own agent at one card until it is completed or blocked, in a process
+// of its own.
+func (c *cli) workerVerb() *cobra.Command {
 	v := &boardVerbs{cli: c}
 	return &cobra.Command{
-		Use: "agent-worker", Hidden: true, Args: cobra.NoArgs,
+		Use: "worker", Short: "Work on one card with gatewayd's own agent (a dispatcher starts it)", Args: exactly(0),
+		Long: "Work on one card with gatewayd's own agent until it is completed or blocked.\n\nThe dispatcher starts it for lanes of the preset `agent` and names the card in the environment. " +
+			"Exit codes: 0 the turn ended, and the board says how; 1 it failed; 75 the provider asked to wait; 78 no model, or one that will refuse again; " +
+			"124 the steps of the turn were used up (agent.max_iterations).",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return v.onBoard(cmd.Context(), func(ctx context.Context, h house, b *kanban.Board) error {
 				if h.Worker == nil {
-					return usagef("agent-worker is started by a dispatcher, which names the card")
+					return usagef("worker is started by a dispatcher, which names the card")
 				}
 				if err := register(ctx, h, b); err != nil {
 					return err

@@ -1,0 +1,135 @@
+package lastrun
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	roleVariable = "GATEWAYD_TEST_ROLE"
+	dirVariable  = "GATEWAYD_TEST_DIR"
+)
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv(roleVariable); role != "" {
+		os.Exit(live(role, os.Getenv(dirVariable)))
+	}
+	os.Exit(m.Run())
+}
+
+// live is a daemon's life: it begins its record, says so, and then ends as it is told.
+func live(role, dir string) int {
+	d, err := Open(dir, "test")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	fmt.Println("begun")
+	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+	switch role {
+	case "crash":
+		go func() { panic("a bug of ours") }()
+		select {}
+	case "stop":
+		_ = d.Stopping("terminated")
+		_ = d.End(Stopped, 0, "")
+	case "stuck":
+		_ = d.Stopping("terminated")
+		fmt.Println("stopping")
+		select {}
+	}
+	return 0
+}
+
+func TestTheNextStartKnowsHowTheLastRunEnded(t *testing.T) {
+	for name, c := range map[string]struct {
+		role string
+		kill bool
+		how  string
+		says string
+	}{
+		"stopped":                 {"stop", false, Stopped, "was stopped (terminated)"},
+		"crashed":                 {"crash", false, Crashed, "panic: a bug of ours"},
+		"killed":                  {"wait", true, Killed, "was killed"},
+		"killed while it stopped": {"stuck", true, Killed, "while it was stopping"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			liveAndDie(t, dir, c.role, c.kill)
+			last := Read(dir)
+			if last.How != c.how || !strings.Contains(last.String(), c.says) || last.PID == 0 || last.Version != "test" {
+				t.Errorf("%+v: %s", last, last)
+			}
+		})
+	}
+}
+
+func liveAndDie(t *testing.T, dir, role string, kill bool) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), roleVariable+"="+role, dirVariable+"="+dir)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said := bufio.NewScanner(out)
+	if !said.Scan() {
+		t.Fatal("it did not begin")
+	}
+	if !kill || role == "stuck" {
+		_, _ = fmt.Fprintln(in)
+	}
+	if role == "stuck" && !said.Scan() {
+		t.Fatal("it did not begin to stop")
+	}
+	if kill {
+		_ = cmd.Process.Kill()
+	}
+	_ = cmd.Wait()
+}
+
+func TestARunOfAnotherBootEndedWithTheMachine(t *testing.T) {
+	r := Run{PID: 7, Boot: "one"}
+	if got := r.judge("", "two"); got.How != Power {
+		t.Errorf("%+v", got)
+	}
+	if got := r.judge("", "one"); got.How != Killed {
+		t.Errorf("%+v", got)
+	}
+	now := time.Now()
+	r.Ended, r.How = &now, Restart
+	if got := r.judge("", "two"); got.How != Restart {
+		t.Errorf("what it said itself counts: %+v", got)
+	}
+}
+
+func TestAHomeWithoutARunAndOneThatCannotBeRead(t *testing.T) {
+	dir := t.TempDir()
+	if r := Read(dir); r.Known() {
+		t.Errorf("%+v", r)
+	}
+	if err := os.WriteFile(filepath.Join(dir, fileName), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := Read(dir); r.How != Unknown || !r.Known() {
+		t.Errorf("%+v", r)
+	}
+	var none *Diary
+	if none.Stopping("x") != nil || none.End(Stopped, 0, "") != nil {
+		t.Error("a daemon without a record does not go on")
+	}
+}
