@@ -22,7 +22,7 @@ import (
 //	→ {"key":"4be1…","class":"worker","session":"s","concurrent":2,"per_minute":60}
 //	← {"place":{"position":2,"waiting":3}}         whenever that changes, and as a sign of life each second
 //	← {"go":true}                                  from here to the end of the connection the call has its permit
-//	→ {"key":"4be1…","hold_ms":20000}              in place of the first line: the provider asked everybody to wait
+//	→ {"key":"4be1…","hold_ms":20000}              in place of the first line: the provider asked everybody to wait; answered by go
 const gateSocket = "gate.sock"
 
 const (
@@ -102,6 +102,7 @@ func (g *Gates) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
+	defer os.Remove(filepath.Join(g.home, gateSocket)) // before the home is let go: the next daemon makes its own
 	var serving sync.WaitGroup
 	defer serving.Wait()
 	stop := context.AfterFunc(ctx, func() { _ = listener.Close() })
@@ -143,6 +144,7 @@ func (g *Gates) serve(ctx context.Context, conn net.Conn) {
 	q := g.queue(ask.Key, Limits{ask.Concurrent, ask.PerMinute})
 	if ask.HoldMS > 0 {
 		q.Hold(time.Now().Add(min(time.Duration(ask.HoldMS)*time.Millisecond, retryAfterCap)))
+		_ = json.NewEncoder(conn).Encode(gateReply{Go: true})
 		return
 	}
 	_ = conn.SetReadDeadline(time.Time{})
@@ -269,9 +271,13 @@ func (j *joined) Hold(until time.Time) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), gateDial)
 	defer cancel()
-	if conn, err := j.guest.send(ctx, ask); err == nil {
-		_ = conn.Close()
+	conn, err := j.guest.send(ctx, ask)
+	if err != nil {
+		return
 	}
+	defer conn.Close()
+	_ = conn.SetReadDeadline(time.Now().Add(gateDial))
+	bufio.NewScanner(conn).Scan() // the daemon has heard it
 }
 
 // Stats is what this process knows; the whole queue is in the daemon.
@@ -326,19 +332,7 @@ func listenIn(ctx context.Context, home string) (net.Listener, error) {
 		_ = unix.Close()
 		return nil, err
 	}
-	return &gateListener{unix, filepath.Join(home, gateSocket)}, nil
-}
-
-// gateListener takes its socket along when it closes.
-type gateListener struct {
-	*net.UnixListener
-	path string
-}
-
-func (l *gateListener) Close() error {
-	err := l.UnixListener.Close()
-	_ = os.Remove(l.path)
-	return err
+	return unix, nil
 }
 
 // socketNameMost is how long the name of a socket may be on Linux, with the zero at its end.

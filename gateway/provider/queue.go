@@ -126,7 +126,7 @@ func (q *queue) advance() {
 		q.waiting = append(q.waiting[:next:next], q.waiting[next+1:]...)
 		q.serve(mine, now)
 	}
-	if len(q.waiting) == 0 {
+	if len(q.waiting) == 0 && (q.inside == 0 || len(q.sessions) > sessionsMost) {
 		clear(q.classes) // nobody is behind anybody
 		clear(q.sessions)
 	}
@@ -174,6 +174,9 @@ func (q *queue) next(waiting []*entrant, classes map[CallerClass]uint64, session
 	}
 	return best
 }
+
+// sessionsMost bounds what is remembered of who was served while the provider never rests.
+const sessionsMost = 4096
 
 // rankMost bounds the work of telling places: behind it they are counted in the order of arrival.
 const rankMost = 64

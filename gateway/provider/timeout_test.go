@@ -12,10 +12,12 @@ import (
 	"time"
 )
 
+type pipeWriter = io.PipeWriter
+
 // wire is a server inside the test's own time: it writes what serve writes.
 type wire struct {
 	calls   int
-	serve   func(call int, w *io.PipeWriter)
+	serve   func(call int, w *pipeWriter)
 	serving sync.WaitGroup
 }
 
@@ -35,7 +37,7 @@ type pipeBody struct {
 
 func (p *pipeBody) Close() error { p.stop(); return p.PipeReader.Close() }
 
-func write(w *io.PipeWriter, chunks ...string) { _, _ = io.WriteString(w, sse(chunks...)) }
+func write(w *pipeWriter, chunks ...string) { _, _ = io.WriteString(w, sse(chunks...)) }
 
 func timed(t *testing.T, w *wire, opts Options) *client {
 	t.Cleanup(w.serving.Wait)
@@ -47,7 +49,7 @@ func timed(t *testing.T, w *wire, opts Options) *client {
 
 func TestNoFirstTokenIsATimeoutWhoseBudgetGrows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &wire{serve: func(call int, w *io.PipeWriter) {
+		w := &wire{serve: func(call int, w *pipeWriter) {
 			if call == 3 {
 				time.Sleep(500 * time.Second) // longer than the first two budgets
 				write(w, hello, stop, "[DONE]")
@@ -65,7 +67,7 @@ func TestNoFirstTokenIsATimeoutWhoseBudgetGrows(t *testing.T) {
 
 func TestCommentsDoNotLookAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &wire{serve: func(_ int, w *io.PipeWriter) {
+		w := &wire{serve: func(_ int, w *pipeWriter) {
 			write(w, hello)
 			for {
 				time.Sleep(10 * time.Second)
@@ -85,7 +87,7 @@ func TestCommentsDoNotLookAlive(t *testing.T) {
 
 func TestASlowTrickleIsOneCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &wire{serve: func(_ int, w *io.PipeWriter) {
+		w := &wire{serve: func(_ int, w *pipeWriter) {
 			for range 9 {
 				time.Sleep(170 * time.Second)
 				write(w, `{"choices":[{"delta":{"content":"."}}]}`)
@@ -102,7 +104,7 @@ func TestASlowTrickleIsOneCall(t *testing.T) {
 
 func TestTheWholeRequestIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &wire{serve: func(_ int, w *io.PipeWriter) {
+		w := &wire{serve: func(_ int, w *pipeWriter) {
 			for {
 				time.Sleep(time.Second)
 				if _, err := io.WriteString(w, sse(hello)); err != nil {
@@ -121,7 +123,7 @@ func TestTheWholeRequestIsBounded(t *testing.T) {
 func TestAStreamLeftOpenAfterItsEndCostsLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for bound, end := range map[time.Duration][]string{finishGrace: {hello, stop}, drainGrace: {hello, stop, "[DONE]"}} {
-			w := &wire{serve: func(_ int, w *io.PipeWriter) { write(w, end...) }}
+			w := &wire{serve: func(_ int, w *pipeWriter) { write(w, end...) }}
 			start := time.Now()
 			got, err := timed(t, w, Options{}).Complete(t.Context(), ask, nil)
 			if err != nil || got.Text != "hello" || time.Since(start) > bound {
@@ -135,7 +137,7 @@ func TestAStreamLeftOpenAfterItsEndCostsLittle(t *testing.T) {
 func TestABodyIsReadToItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var after error
-		w := &wire{serve: func(_ int, w *io.PipeWriter) {
+		w := &wire{serve: func(_ int, w *pipeWriter) {
 			write(w, hello, stop, "[DONE]")
 			time.Sleep(drainGrace / 2)
 			_, after = io.WriteString(w, "\n")
@@ -165,7 +167,7 @@ func TestALongWaitGivesSignsOfLifeAndCanBeLeft(t *testing.T) {
 func TestTheBreakerOpensProbesAndCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		alive := false
-		w := &wire{serve: func(_ int, w *io.PipeWriter) {
+		w := &wire{serve: func(_ int, w *pipeWriter) {
 			if alive {
 				write(w, hello, stop, "[DONE]")
 				_ = w.Close()
