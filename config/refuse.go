@@ -17,7 +17,7 @@ func (l *loader) refuse(thing, what, remedy string, err error) {
 // foreign are keys of the Python original and of older habits, with what they are here.
 var foreign = map[string]string{
 	"api_max_retries": "model.max_retries", "timeout": "model.request_timeout", "timeout_seconds": "model.request_timeout", "request_timeout_seconds": "model.request_timeout",
-	"stale_timeout_seconds": "model.stall_timeout", "stale_timeout": "model.stall_timeout", "stream_timeout": "model.stall_timeout", "read_timeout": "model.stall_timeout",
+	"first_token": "model.first_token_timeout", "stale_timeout_seconds": "model.stall_timeout", "stale_timeout": "model.stall_timeout", "stream_timeout": "model.stall_timeout", "read_timeout": "model.stall_timeout",
 	"fallback_providers": "model.fallbacks", "fallback_models": "model.fallbacks", "api_mode": "model.api", "key_env": "model.api_key_env", "default": "model.name", "dispatch_in_gateway": "kanban.dispatch",
 	"dispatch_interval_seconds": "kanban.interval", "dispatch_stale_timeout_seconds": "kanban.stale_timeout",
 	"max_in_progress_per_profile": "kanban.max_in_progress_per_lane", "max_spawn": "kanban.max_in_progress",

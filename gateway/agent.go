@@ -106,7 +106,7 @@ func (c Card) beat() (stop func()) {
 // exitOf tells the dispatcher who is to blame: nobody, the provider for good, or this run.
 func exitOf(err error, class provider.Class) int {
 	switch class {
-	case provider.RateLimit, provider.Overloaded:
+	case provider.RateLimit, provider.UpstreamLimit, provider.Overloaded:
 		return ExitRateLimited
 	case provider.Auth, provider.Billing, provider.ModelNotFound:
 		return ExitUnusable

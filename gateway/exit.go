@@ -56,7 +56,7 @@ func modelExit(err error, model string) exit {
 			what += fmt.Sprintf(" (%d attempts)", e.Attempts)
 		}
 	}
-	x.retryable = retryable(x.class)
+	x.retryable = x.class.Passes()
 	x.problem = &problem.Error{
 		Kind: kindOf(x.class), Thing: "model " + model, What: "could not answer: " + what, Fate: "the message is stored", Remedy: remedy, Err: said{err},
 	}
@@ -74,19 +74,11 @@ type said struct{ error }
 func (said) Error() string   { return "" }
 func (s said) Unwrap() error { return s.error }
 
-func retryable(class provider.Class) bool {
-	switch class {
-	case provider.RateLimit, provider.Overloaded, provider.ServerError, provider.Timeout, provider.Transport, provider.Breaker, provider.Unknown:
-		return true
-	}
-	return false
-}
-
 func kindOf(class provider.Class) problem.Kind {
 	switch class {
 	case provider.Auth, provider.Billing, provider.ModelNotFound:
 		return problem.Config
-	case provider.RateLimit, provider.Overloaded:
+	case provider.RateLimit, provider.UpstreamLimit, provider.Overloaded:
 		return problem.Busy
 	case provider.ContextOverflow, provider.PayloadTooLarge, provider.FormatError:
 		return problem.Invalid

@@ -23,7 +23,7 @@ var (
 		"truncation is disabled", "n_ctx", "maximum prompt length", "greater than the context length", "longer than the model's context length", "longer than the maximum model length",
 		"exceeded model token limit", "context length is only", "context limit", "model_context_window_exceeded", "token limit exceeded", "exceeds the maximum allowed length",
 		"maximum allowed input length", "tokens in request more than max tokens allowed", "input tokens exceed", "long context beta", "required for long context", "string too long",
-		"the input (", "range of input length should be",
+		"the input (", "prompt token count", "max_prompt_tokens_exceeded", "range of input length should be",
 	}
 	// tokenRates are about tokens in a minute, which a shorter conversation would not help.
 	tokenRates    = []string{"per minute", "per min", "per day", "rate limit", "rate_limit", "too many requests", "please wait before", "throttl"}

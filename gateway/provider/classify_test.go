@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -49,6 +50,50 @@ func TestEveryFailureHasItsClass(t *testing.T) {
 		{0, openai("slow down", "429"), RateLimit},
 		{0, `{"error":"model requires more system memory than is available"}`, ServerError},
 		{0, openai("Rate limit exceeded", ""), RateLimit},
+
+		// Overflows, by who words them so.
+		{400, `{"error":{"message":"This model's maximum prompt length is 131072 but the request contains 537812 tokens."}}`, ContextOverflow},                                                                                // xAI
+		{400, `{"error":{"code":400,"message":"The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).","status":"INVALID_ARGUMENT"}}`, ContextOverflow},                                      // Gemini
+		{400, openai("Your input exceeds the context window of this model. Please adjust your input and try again.", "context_length_exceeded"), ContextOverflow},                                                             // OpenAI responses
+		{400, `{"message":"Input is too long for requested model."}`, ContextOverflow},                                                                                                                                        // Bedrock
+		{400, openai("Please reduce the length of the messages or completion.", ""), ContextOverflow},                                                                                                                         // Groq
+		{400, openai("Trying to keep the first 9000 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens, which is greater than the context length", ""), ContextOverflow}, // LM Studio
+		{400, openai("prompt token count of 130000 exceeds the limit of 128000", "model_max_prompt_tokens_exceeded"), ContextOverflow},                                                                                        // Copilot
+		{400, openai("Invalid request: Your request exceeded model token limit: 131072", ""), ContextOverflow},                                                                                                                // Moonshot
+		{400, openai("invalid params, context window exceeds limit (2013)", ""), ContextOverflow},                                                                                                                             // MiniMax
+		{400, openai("Prompt contains 70000 tokens, too large for model with 32768 maximum context length", ""), ContextOverflow},                                                                                             // Mistral
+		{400, openai("Input length (160062 tokens) exceeds the maximum allowed length (59862 tokens).", ""), ContextOverflow},                                                                                                 // SGLang
+		{400, `{"error":{"message":"Range of input length should be [1, 30720]","code":"invalid_parameter_error"}}`, ContextOverflow},                                                                                         // DashScope
+		{400, openai("input (5000 tokens) is longer than the model's context length (4096 tokens)", ""), ContextOverflow},                                                                                                     // Ollama
+		{400, openai("prompt has 9,000 tokens, but the configured context size is 4,096 tokens", ""), ContextOverflow},                                                                                                        // LocalAI
+		{400, `{"type":"error","error":{"type":"invalid_request_error","message":"input length and ` + "`max_tokens`" + ` exceed context limit: 178959 + 64000 > 200000, decrease input length"}}`, ContextOverflow},          // Anthropic
+		{429, `{"type":"error","error":{"type":"rate_limit_error","message":"Extra usage is required for long context requests."}}`, ContextOverflow},                                                                         // Anthropic, by tier
+		{500, openai("context length exceeded", ""), ContextOverflow},
+		{413, openai("Request too large for model in organization on tokens per minute (TPM): Limit 6000, Requested 9000", "rate_limit_exceeded"), PayloadTooLarge}, // Groq: no window, a minute's tokens
+		{400, openai("Throttling error: Too many tokens, please wait before trying again.", ""), FormatError},                                                       // Bedrock: no overflow
+
+		// Money.
+		{400, `{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing"}}`, Billing}, // Anthropic
+		{429, openai("Your account org-x is suspended due to insufficient balance, please recharge your account or check your plan and billing details", ""), Billing},                   // Moonshot
+		{402, openai("Insufficient Balance", "invalid_request_error"), Billing},                                                                                                          // DeepSeek
+		{402, openai("This request requires more credits, or fewer max_tokens.", "402"), Billing},                                                                                        // OpenRouter
+		{400, openai("credit insufficient balance: balance=0 required=4560", ""), Billing},                                                                                               // new-api
+		{403, openai("insufficient_quota", ""), Billing},
+		{400, `{"code":"Arrearage","message":"Access denied, please make sure your account is in good standing. arrearage"}`, Billing}, // DashScope
+
+		// Rates, our own and the one behind an aggregator.
+		{429, `{"error":{"message":"Provider returned error","code":429,"metadata":{"raw":"some/model is temporarily rate-limited upstream. Please retry shortly","provider_name":"x"}}}`, UpstreamLimit}, // OpenRouter
+		{429, openai("Error from provider (x): Too many requests", "429"), UpstreamLimit},
+		{429, openai("Selected model is at capacity. Please try a different model.", ""), Overloaded},
+		{503, openai("Service temporarily at capacity constraints", ""), Overloaded},
+		{0, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, Overloaded},
+		{0, `{"type":"error","error":{"type":"rate_limit_error","message":"Number of request tokens has exceeded your per-minute rate limit"}}`, RateLimit},
+		{0, `{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}`, Auth},
+		{0, `{"type":"error","error":{"type":"invalid_request_error","message":"bad"}}`, FormatError},
+		{404, `{"type":"error","error":{"type":"not_found_error","message":"model: claude-9"}}`, ModelNotFound},
+		{404, openai("No endpoints found for x/y.", ""), ModelNotFound},
+		{400, `{"error":{"message":"Input data may contain inappropriate content.","code":"data_inspection_failed"}}`, ContentPolicy}, // DashScope
+		{400, openai("Content Exists Risk", "invalid_request_error"), ContentPolicy},                                                  // DeepSeek
 	}
 	for _, c := range cases {
 		err := classify(c.status, http.Header{}, []byte(c.body))
@@ -63,12 +108,22 @@ func TestEveryFailureHasItsClass(t *testing.T) {
 
 func TestTheWindowIsReadOutOfTheOverflow(t *testing.T) {
 	for body, want := range map[string]int{
-		`{"error":{"message":"This model's maximum context length is 8,192 tokens."}}`:                    8192,
-		`{"error":{"message":"the request exceeds the available context size","n_ctx":4096}}`:             4096,
-		`{"message":"The decoder prompt (length 9000) is longer than the maximum model length of 4096."}`: 4096,
-		`{"error":{"message":"prompt is too long: 210000 tokens > 200000 maximum"}}`:                      200000,
-		`{"error":{"message":"too many tokens"}}`:                                                         0,
-		`{"error":{"message":"maximum context length is 99999999999999999999 tokens"}}`:                   0,
+		`{"error":{"message":"This model's maximum context length is 8,192 tokens."}}`:                                    8192,
+		`{"error":{"message":"the request exceeds the available context size","n_ctx":4096}}`:                             4096,
+		`{"message":"The decoder prompt (length 9000) is longer than the maximum model length of 4096."}`:                 4096,
+		`{"error":{"message":"prompt is too long: 210000 tokens > 200000 maximum"}}`:                                      200000,
+		`{"error":{"message":"too many tokens"}}`:                                                                         0,
+		`{"error":{"message":"This model's maximum prompt length is 131072 but the request contains 537812 tokens."}}`:    131072,
+		`{"error":{"message":"The input token count (1196265) exceeds the maximum number of tokens allowed (1048575)."}}`: 1048575,
+		`{"error":{"message":"prompt token count of 130000 exceeds the limit of 128000, context window"}}`:                128000,
+		`{"error":{"message":"Your request exceeded model token limit: 131072"}}`:                                         131072,
+		`{"error":{"message":"Prompt contains 70000 tokens, too large for model with 32768 maximum context length"}}`:     32768,
+		`{"error":{"message":"Input length (160062 tokens) exceeds the maximum allowed length (59862 tokens)."}}`:         59862,
+		`{"error":{"message":"Range of input length should be [1, 30720]"}}`:                                              30720,
+		`{"error":{"message":"input (5000 tokens) is longer than the model's context length (4096 tokens)"}}`:             4096,
+		`{"error":{"message":"prompt has 9,000 tokens, but the configured context size is 4,096 tokens"}}`:                4096,
+		`{"error":{"message":"input length and max_tokens exceed context limit: 178959 + 64000 > 200000"}}`:               200000,
+		`{"error":{"message":"maximum context length is 99999999999999999999 tokens"}}`:                                   0,
 	} {
 		if err := classify(400, nil, []byte(body)); err.Limit != want || err.Class != ContextOverflow {
 			t.Errorf("%s: %s, limit %d, want %d", body, err.Class, err.Limit, want)
@@ -98,6 +153,11 @@ func TestRetryAfterInEveryForm(t *testing.T) {
 		{"words", nil, `{"error":{"message":"Please try again in 1m2.5s. Thanks"}}`, 62500 * time.Millisecond},
 		{"words spelt out", nil, `{"error":{"message":"try again in 20 seconds"}}`, 20 * time.Second},
 		{"words in ms", nil, `{"error":{"message":"Please try again in 350ms."}}`, 350 * time.Millisecond},
+		{"words in the header", map[string]string{"Retry-After": "1m30s"}, "", 90 * time.Second},
+		{"time left of the limit", map[string]string{"X-Ratelimit-Remaining-Requests": "0", "X-Ratelimit-Reset-Requests": "6m0s"}, "", 6 * time.Minute},
+		{"time left of a limit that is not reached", map[string]string{"X-Ratelimit-Remaining-Requests": "7", "X-Ratelimit-Reset-Requests": "6m0s"}, "", 0},
+		{"a moment in an aggregator's body", map[string]string{"Date": date(0)}, fmt.Sprintf(`{"error":{"metadata":{"headers":{"X-RateLimit-Reset":"%d"}}}}`, time.Date(2026, 1, 2, 3, 4, 35, 0, time.UTC).UnixMilli()), 30 * time.Second},
+		{"a moment in words", map[string]string{"Anthropic-Ratelimit-Requests-Remaining": "0", "Anthropic-Ratelimit-Requests-Reset": "2026-01-02T03:04:45Z", "Date": date(0)}, "", 40 * time.Second},
 		{"zero", map[string]string{"Retry-After": "0"}, "", 0},
 		{"negative", map[string]string{"Retry-After": "-5"}, "", 0},
 		{"nonsense", map[string]string{"Retry-After": "soon"}, `{"retry_after":"NaN"}`, 0},

@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"net/http"
 	"regexp"
@@ -82,14 +83,53 @@ func retryAfter(header http.Header, body []byte, message string) time.Duration {
 		if d := untilDate(value, header.Get("Date")); d > 0 {
 			return d
 		}
+		if d := spoken(value); d > 0 {
+			return d
+		}
 	}
 	if d := retryField(body); d > 0 {
+		return d
+	}
+	if d := limitReset(header, body); d > 0 {
 		return d
 	}
 	if match := tryAgainPattern.FindStringSubmatch(message); match != nil {
 		return spoken(match[1])
 	}
 	return 0
+}
+
+// limitReset finds when a limit that is used up comes back, where a server says only that: as a span, a moment, or milliseconds since 1970, in headers
+// or, from an aggregator, in the body.
+func limitReset(header http.Header, body []byte) time.Duration {
+	now := time.Now()
+	if server, err := http.ParseTime(header.Get("Date")); err == nil {
+		now = server
+	}
+	var longest time.Duration
+	for _, prefix := range []string{"X-Ratelimit-%s-Requests", "X-Ratelimit-%s-Tokens", "Anthropic-Ratelimit-Requests-%s", "Anthropic-Ratelimit-Tokens-%s", "X-Ratelimit-%s"} {
+		if header.Get(fmt.Sprintf(prefix, "Remaining")) == "0" {
+			longest = max(longest, resetValue(header.Get(fmt.Sprintf(prefix, "Reset")), now))
+		}
+	}
+	if list := looseList(body); len(list) > 0 {
+		inner := looseObject(looseObject(looseObject(list[0])["error"])["metadata"])
+		longest = max(longest, resetValue(looseText(looseObject(inner["headers"])["X-RateLimit-Reset"]), now))
+	}
+	return longest
+}
+
+func resetValue(text string, now time.Time) time.Duration {
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return at.Sub(now)
+	}
+	if ms, err := strconv.ParseInt(text, 10, 64); err == nil {
+		if ms > 1e12 {
+			return time.UnixMilli(ms).Sub(now)
+		}
+		return seconds(text)
+	}
+	return spoken(text)
 }
 
 // untilDate reads an HTTP date. The server's own clock is the measure where it sent one, so that a wrong clock here costs nothing.
