@@ -5,6 +5,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"gatewayd/internal/mutation"
 )
 
 // queue is the gate of this process. It gives permits in turn: the class that was served longest ago first, in it the session that was
@@ -168,7 +170,7 @@ func (q *queue) next(waiting []*entrant, classes map[CallerClass]uint64, session
 	for i, p := range waiting {
 		c, b := classes[p.caller.Class], classes[waiting[best].caller.Class]
 		s, t := sessions[p.caller], sessions[waiting[best].caller]
-		if c < b || c == b && s < t {
+		if (c < b || c == b && s < t) && !mutation.On("gate-serves-who-came-first") {
 			best = i
 		}
 	}

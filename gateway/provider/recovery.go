@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"gatewayd/internal/mutation"
 )
 
 // call is one request on its way through as many attempts as it takes. What is tried after a failure, in this order:
@@ -135,7 +137,7 @@ func (k *call) recover(ctx context.Context, failed *Error) *Error {
 	switch {
 	case ctx.Err() != nil:
 		return interrupted(ctx, failed.Partial)
-	case k.show.text, k.standby && k.handOver(failed):
+	case k.show.text && !mutation.On("shown-text-is-asked-for-again"), k.standby && k.handOver(failed):
 		return failed
 	case failed.Class == Auth:
 		if !k.rekey() {
@@ -174,7 +176,7 @@ func (k *call) mend(failed *Error) bool {
 		return false
 	}
 	fresh, err := k.c.dialect.encode(k.name, k.request, next)
-	if err != nil || bytes.Equal(fresh, k.body) {
+	if err != nil || bytes.Equal(fresh, k.body) && !mutation.On("mend-sends-the-same-again") {
 		return false
 	}
 	k.manner, k.body, k.lasting = next, fresh, k.lasting && !passing

@@ -111,4 +111,9 @@ var List = []Mutation{
 	{"floor-yields-to-approval", "gateway/tool", "TestNothingOverridesTheFloor"},
 	{"self-is-not-guarded", "gateway/tool", "TestNoCommandEndsOrChangesTheDaemon"},
 	{"silence-approves", "gateway", "TestWhatNobodyApprovesIsDenied"},
+	{"mend-sends-the-same-again", "gateway/provider", "TestARefusalOfWhatWeDidNotAddFails"},
+	{"shown-text-is-asked-for-again", "gateway/provider", "TestAMisbehavingServer"},
+	{"gate-serves-who-came-first", "gateway/provider", "TestClassesTakeTurnsAndNoSessionStarvesAnother"},
+	{"permit-outlives-its-process", "gateway/provider", "TestAKilledWorkersPermitComesBack"},
+	{"nobody-is-benched", "gateway/provider", "TestARateLimitBenchesAModelLongerEachTime"},
 }
