@@ -78,6 +78,9 @@ func callsRow(answer provider.Response, calls []planned) sessiondb.NewMessage {
 			effect = intentPossible
 		}
 	}
+	if len(stored) > 0 {
+		stored[0].Thinking = answer.Thinking
+	}
 	return sessiondb.NewMessage{
 		Role: roleAssistant, Content: answer.Text, ToolCalls: marshalCalls(stored), Effect: effect,
 		FinishReason: "tool_calls", Reasoning: answer.Reasoning,

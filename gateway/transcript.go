@@ -37,6 +37,8 @@ type storedCall struct {
 	Function storedFunction `json:"function"`
 	Intent   string         `json:"intent,omitempty"`
 	Said     string         `json:"said,omitempty"`
+	// Thinking is in the first call of an answer: signed reasoning that its server wants back together with the calls.
+	Thinking json.RawMessage `json:"thinking,omitempty"`
 }
 
 type storedFunction struct {
@@ -107,6 +109,9 @@ func (b *messages) assistant(row sessiondb.Message, after []sessiondb.Message) {
 		return
 	}
 	message := provider.Message{Role: roleAssistant, Content: sent(row), ToolCalls: wireCalls(calls)}
+	if len(calls) > 0 {
+		message.Thinking = calls[0].Thinking
+	}
 	if n := len(b.out) - 1; b.last() == roleAssistant {
 		message.Content = join(b.out[n].Content, message.Content)
 		b.out, b.from = b.out[:n], b.from[:n]

@@ -304,10 +304,19 @@ func (t *turn) policy() tool.Policy {
 	return p
 }
 
+// caller says on whose behalf the turn asks the model: workers and chats take turns at the provider's gate.
+func (t *turn) caller() provider.Caller {
+	class := provider.CallerChat
+	if t.session.Source == SourceWorker {
+		class = provider.CallerWorker
+	}
+	return provider.Caller{Class: class, Session: t.session.ID}
+}
+
 func (t *turn) request() provider.Request {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r := provider.Request{System: t.system, Messages: Replay(t.rows), Tools: t.g.opts.Tools.Specs()}
+	r := provider.Request{System: t.system, Messages: Replay(t.rows), Tools: t.g.opts.Tools.Specs(), Caller: t.caller()}
 	if t.bare {
 		r.Tools = nil
 	}

@@ -276,6 +276,7 @@ func (d *daemon) makeGateway(ctx context.Context) error {
 		return err
 	}
 	options.Model, options.Log, options.Sole = d.model, d.log, true
+	options.Models = d.models.Named
 	options.Aux, options.Compaction = d.models.compaction(d.model)
 	d.approvals = gateway.NewApprovals(d.store, d.config.Tools.ApprovalTimeout, d.log)
 	options.Approvals = d.approvals

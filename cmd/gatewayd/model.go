@@ -36,6 +36,16 @@ func (m *models) choose(ctx context.Context) (provider.Model, string) {
 	if m.loaded.Model.Provider == "offline" {
 		return provider.Offline(), "model.provider: offline"
 	}
+	model, how := m.discovered(ctx)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if name := model.Describe().Name; name != "" {
+		m.named[name] = model // who asks for it by name gets this one
+	}
+	return model, how
+}
+
+func (m *models) discovered(ctx context.Context) (provider.Model, string) {
 	first, how := provider.Discover(ctx, m.options())
 	rest := m.fallbacks("")
 	switch {

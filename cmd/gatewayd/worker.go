@@ -83,6 +83,7 @@ func work(ctx context.Context, c *cli, h house, b *kanban.Board) (code int, err 
 	}
 	desk := deskOf(h.Loaded, &shelf{Root: h.root, config: h.Config, log: log, current: b.Slug(), held: map[kanban.Slug]*kanban.Board{b.Slug(): b}}, h.workerFence(b.Slug()), h.speaker())
 	verbs, ended := tool.BoardTools(&desk)
+	options.Models = choice.Named
 	options.Model, options.Log, options.Tools = model, log, options.Tools.With(verbs...)
 	options.Aux, options.Compaction = choice.compaction(model)
 	card := gateway.Card{Board: string(b.Slug()), Task: h.Worker.Task, Run: h.Worker.Run, Text: text, Dir: h.Worker.Workspace, Ended: ended, Active: keepsClaim(ctx, h, b)}
