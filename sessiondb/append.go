@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"gatewayd/internal/mutation"
 	"gatewayd/internal/sqlite"
 )
 
@@ -163,7 +164,7 @@ func insertMessages(tx *sqlite.Tx, session string, batch []NewMessage) ([]Messag
 		if err := insertRow(tx, id, m, session); err != nil {
 			return nil, err
 		}
-		if m.Role == "user" {
+		if m.Role == "user" && !mutation.On("accepted-stays-beside-its-row") {
 			if _, err := tx.Exec(dropInbox, m.UID); err != nil {
 				return nil, fmt.Errorf("take message out of the inbox: %w", err)
 			}

@@ -13,6 +13,7 @@ var killable = []work{
 	{name: "open", whole: true, must: []string{"CREATE TABLE messages", "CREATE VIRTUAL TABLE messages_tri", "PRAGMA user_version = "}},
 	{name: "migrate", prepare: firstSchema, whole: true, must: []string{"CREATE INDEX messages_shown", "CREATE TABLE folds", "CREATE TABLE inbox", "PRAGMA user_version = "}},
 	{name: "append", prepare: exchanges(2), begin: turnOf, do: appendThree, whole: true, must: []string{"INSERT INTO messages", "UPDATE sessions"}},
+	{name: "begin turn", prepare: acceptedOne, begin: turnOf, do: beginAccepted, whole: true, must: []string{"INSERT INTO messages", "DELETE FROM inbox", "INSERT OR REPLACE INTO turns"}},
 	{name: "repair", prepare: exchanges(2), begin: turnOf, do: repairLast, whole: true, must: []string{"UPDATE messages", "INSERT INTO messages"}},
 	{name: "compact", prepare: indexedExchanges, begin: foldingOf, do: foldFirst, whole: true, must: []string{"UPDATE messages SET active", "INSERT INTO messages", "INSERT INTO folds", "UPDATE sessions SET message_count"}},
 	{name: "rewind", prepare: indexedExchanges, begin: turnOf, do: takeBackTwo, whole: true, must: []string{"UPDATE messages SET active", "UPDATE sessions SET rewind_count"}},
@@ -146,6 +147,21 @@ func noHalfSession(t *testing.T, path string) {
 
 func appendThree(ctx context.Context, s *Store, l Lease) error {
 	_, err := s.Append(ctx, l, exchange(99))
+	return err
+}
+
+// acceptedOne has a message that waits.
+func acceptedOne(t *testing.T, s *Store) {
+	t.Helper()
+	exchanges(2)(t, s)
+	if _, err := s.Accept(t.Context(), Waiting{UID: "waits", Session: "s", Mode: InboxTurn, Source: "api", Content: "says so"}, 9); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// beginAccepted begins the turn of the message that waits.
+func beginAccepted(ctx context.Context, s *Store, l Lease) error {
+	_, err := s.Begin(ctx, l, Pending{Turn: "t9", UserUID: "waits", Source: "api", Detached: true}, []NewMessage{{UID: "waits", Role: "user", Content: "says so"}})
 	return err
 }
 

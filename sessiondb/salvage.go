@@ -27,6 +27,8 @@ type SalvageReport struct {
 	Usage    int      `json:"usage"`    // sums that were raised or added
 	Prompts  int      `json:"prompts"`
 	Leases   int      `json:"leases,omitempty"`  // of turns that go on; only at the open of a store that lost its log
+	Turns    int      `json:"turns,omitempty"`   // that were under way; likewise
+	Inbox    int      `json:"inbox,omitempty"`   // messages that were accepted and had not begun
 	Busy     []string `json:"busy,omitempty"`    // sessions with a running turn: nothing of them was done, run it again
 	Deleted  []string `json:"deleted,omitempty"` // sessions that were deleted since: nothing of them comes back
 	Parted   []string `json:"parted,omitempty"`  // sessions that went on after the loss; see Salvage
@@ -43,7 +45,8 @@ type SalvageReport struct {
 // lost together with its rows is not done over again there: its summary is stored as superseded and the rows that it
 // folded away are live.
 //
-// It does not bring back what passes by itself (leases, but at the open of a store that was lost, runs, deliveries), and it removes nothing. A capture that has no
+// It does not bring back what passes by itself (leases and turns under way, but at the open of a store that was lost, runs,
+// deliveries), and it removes nothing. A capture that has no
 // copy of its database is a Damaged problem that says so. Nothing is changed by an error but what whole sessions already
 // came back.
 func (s *Store) Salvage(ctx context.Context, c sqlite.Capture, dryRun bool) (SalvageReport, error) {
@@ -77,8 +80,11 @@ func (s *Store) salvage(ctx context.Context, c sqlite.Capture, dryRun bool, own 
 	if err := sv.run(ctx); err != nil {
 		return out, fmt.Errorf("salvage %s: %w", c.Dir, err)
 	}
+	if err := sv.waiting(ctx); err != nil {
+		return out, fmt.Errorf("salvage %s: %w", c.Dir, err)
+	}
 	if own.PID != 0 && !dryRun && !mutation.On("salvage-without-leases") {
-		if err := sv.leases(ctx); err != nil {
+		if err := errors.Join(sv.pending(ctx), sv.leases(ctx)); err != nil {
 			return out, fmt.Errorf("salvage %s: %w", c.Dir, err)
 		}
 	}
@@ -252,6 +258,6 @@ func (s *Store) salvageOwn(ctx context.Context) {
 			s.log.Error("lost write-ahead log not salvaged, its capture stays", "path", c.Dir, "error", err)
 			continue
 		}
-		s.log.Warn("lost write-ahead log salvaged", "path", c.Dir, "sessions", out.Sessions, "messages", out.Messages, "changed", out.Changed, "leases", out.Leases, "busy", len(out.Busy), "deleted", len(out.Deleted))
+		s.log.Warn("lost write-ahead log salvaged", "path", c.Dir, "sessions", out.Sessions, "messages", out.Messages, "changed", out.Changed, "leases", out.Leases, "turns", out.Turns, "accepted", out.Inbox, "busy", len(out.Busy), "deleted", len(out.Deleted))
 	}
 }

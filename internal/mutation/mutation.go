@@ -54,6 +54,8 @@ var List = []Mutation{
 	{"newer-schema-written", "sessiondb", "TestANewerStoreIsReadAndNeverWritten"},
 	{"salvage-without-diff", "sessiondb", "TestALostLogComesBackAtTheNextOpen"},
 	{"salvage-without-leases", "sessiondb", "TestATurnGoesOnAfterItsLeaseWasLostWithTheLog"},
+	{"salvage-without-inbox", "sessiondb", "TestWhatWasAcceptedAndLostWithTheLogComesBack"},
+	{"accepted-stays-beside-its-row", "sessiondb", "TestAMessageIsAcceptedOrSaidAndNeverBoth"},
 	{"index-damage-unchecked", "sessiondb", "TestDamageBesideThatOfAnIndexQuarantines"},
 	{"replay-removes-first", "sessiondb", "TestASpoolFileOutlivesAReplayThatFails"},
 	{"synchronous-normal", "internal/sqlite", "TestAPowerCutAtAnyMomentLosesNoAcknowledgedRow"},
