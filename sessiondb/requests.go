@@ -10,14 +10,15 @@ import (
 
 // Asked is the last request of a session that was answered: what its window holds, and what the next request is compared with.
 type Asked struct {
-	Session         string
-	Model, Provider string // who answered
-	Prompt          int64  // tokens as the provider counted them
-	Completion      int64
-	Row             int64 // newest row that the request carried
-	Bytes           int64 // of its messages, as they are rendered for comparing
-	Digests         []byte
-	At              time.Time
+	Session    string    `json:"session"`
+	Model      string    `json:"model"` // that answered
+	Provider   string    `json:"provider"`
+	Prompt     int64     `json:"prompt_tokens"` // as the provider counted them
+	Completion int64     `json:"completion_tokens"`
+	Row        int64     `json:"row"`   // newest row that the request carried
+	Bytes      int64     `json:"bytes"` // of its messages, as they are rendered for comparing
+	Digests    []byte    `json:"-"`     // of its parts; those of an earlier request, which it begins with, where it is in the middle of a turn
+	At         time.Time `json:"at"`
 }
 
 // putRequest leaves the digests of an earlier request where the newer one brings none: they are those of its beginning.

@@ -14,7 +14,7 @@ import (
 
 func (c *cli) sessionsVerb() *cobra.Command {
 	cmd := &cobra.Command{Use: "sessions", Short: "List, show, search, change, move and audit conversations", Args: verbs, RunE: help}
-	cmd.AddCommand(c.sessionsListVerb(), c.sessionsShowVerb(), c.sessionsSearchVerb(), c.sessionsSalvageVerb())
+	cmd.AddCommand(c.sessionsListVerb(), c.sessionsShowVerb(), c.sessionsSearchVerb(), c.sessionsPrefixVerb(), c.sessionsSalvageVerb())
 	cmd.AddCommand(c.sessionChanges()...)
 	cmd.AddCommand(c.sessionMoves()...)
 	return cmd

@@ -1,0 +1,161 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"gatewayd/gateway"
+	"gatewayd/gateway/provider"
+	"gatewayd/internal/procfs"
+	"gatewayd/internal/sqlite"
+	"gatewayd/sessiondb"
+)
+
+// prompt is a model that answers at once and notes when it was asked.
+type prompt struct {
+	mu    sync.Mutex
+	asked []time.Time
+}
+
+func (p *prompt) Describe() provider.Description { return provider.Description{Name: "at-once"} }
+
+func (p *prompt) Complete(context.Context, provider.Request, func(provider.Delta)) (provider.Response, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked = append(p.asked, time.Now())
+	return provider.Response{Text: "at once", FinishReason: "stop"}, nil
+}
+
+// clocked is a store that notes how long each write of a turn's rows takes.
+type clocked struct {
+	*sessiondb.Store
+	mu   sync.Mutex
+	took []float64 // µs
+}
+
+func (c *clocked) note(write func() ([]sessiondb.Message, error)) ([]sessiondb.Message, error) {
+	began := time.Now()
+	rows, err := write()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.took = append(c.took, float64(time.Since(began).Nanoseconds())/1e3)
+	return rows, err
+}
+
+func (c *clocked) Begin(ctx context.Context, l sessiondb.Lease, p sessiondb.Pending, rows []sessiondb.NewMessage) ([]sessiondb.Message, error) {
+	return c.note(func() ([]sessiondb.Message, error) { return c.Store.Begin(ctx, l, p, rows) })
+}
+
+func (c *clocked) End(ctx context.Context, l sessiondb.Lease, turn string, rows []sessiondb.NewMessage) ([]sessiondb.Message, error) {
+	return c.note(func() ([]sessiondb.Message, error) { return c.Store.End(ctx, l, turn, rows) })
+}
+
+func figureGateway(t *testing.T, store gateway.Store, model provider.Model) *gateway.Gateway {
+	t.Helper()
+	return gateway.New(gateway.Options{Store: store, Model: model, Sole: true, Grace: -1, Log: slog.New(slog.DiscardHandler), Compaction: gateway.CompactionOptions{Off: true}})
+}
+
+// turnFigures measures what a turn costs beside the model: its request made of a long conversation, and its rows beside those of
+// many others.
+func turnFigures(t *testing.T) []figure {
+	return append(assemblyFigure(t), persistenceFigure(t)...)
+}
+
+// assemblyFigure measures from a message until the model is asked, in a conversation of 10,000 rows.
+func assemblyFigure(t *testing.T) []figure {
+	s := figureStore(t)
+	l := figureLease(t, s)
+	for range 100 {
+		rows := make([]sessiondb.NewMessage, 0, 100)
+		for i := range 50 {
+			rows = append(rows, sessiondb.NewMessage{Role: "user", Content: fmt.Sprintf("question %d %.200s", i, kilobyte)},
+				sessiondb.NewMessage{Role: "assistant", Content: fmt.Sprintf("answer %d %.400s", i, kilobyte)})
+		}
+		if _, err := s.Append(t.Context(), l, rows); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Release(t.Context(), l); err != nil {
+		t.Fatal(err)
+	}
+	model := &prompt{}
+	g := figureGateway(t, s, model)
+	var whole []float64
+	for i := range 15 {
+		began := time.Now()
+		r, err := g.Say(t.Context(), gateway.Say{Session: l.Session, Source: gateway.SourceCLI, Text: "and now?"}, nil)
+		if err != nil || !r.Completed {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		whole = append(whole, float64(model.asked[i].Sub(began).Microseconds())/1e3)
+	}
+	return []figure{below("a turn on 10,000 rows: from the message until the model is asked", median(whole), "ms", 15)}
+}
+
+// persistenceFigure has 64 conversations take turns at once, as fast as they can, and looks at the writes of their rows.
+func persistenceFigure(t *testing.T) []figure {
+	s := &clocked{Store: figureStore(t)}
+	floor, err := sqlite.NewFloor(filepath.Dir(s.File().Path()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer floor.Close()
+	var syncs []float64
+	sample := func() {
+		for range 60 {
+			syncs = append(syncs, micros(t, floor.Overwrite))
+		}
+	}
+	sample()
+	g := figureGateway(t, s, &prompt{})
+	var wg sync.WaitGroup
+	for n := range 64 {
+		wg.Go(func() {
+			for range 12 {
+				r, err := g.Say(t.Context(), gateway.Say{Session: fmt.Sprintf("figure-%d", n), Source: gateway.SourceCLI, Text: "hello"}, nil)
+				if err != nil || !r.Completed {
+					t.Errorf("%+v, %v", r, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	sample()
+	return []figure{atMost("64 turns at once, a write of their rows, p99", quantile(s.took, 0.99), "µs", "overwrite + fdatasync, p99", quantile(syncs, 0.99), 3)}
+}
+
+// conversationFigure looks at what 200 conversations that nobody continues cost a daemon.
+func conversationFigure(t *testing.T) []figure {
+	d := start(t, newHome(t, "model: {provider: offline}\n"))
+	defer d.stop()
+	rss := func() float64 {
+		<-time.After(3 * time.Second) // what the turns themselves needed is given back
+		bytes, err := procfs.RSS(d.child.PID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return float64(bytes) / (1 << 20)
+	}
+	if err := d.say("first", "hello", nil); err != nil {
+		t.Fatal(err)
+	}
+	before := rss()
+	var wg sync.WaitGroup
+	for n := range 8 {
+		wg.Go(func() {
+			for i := range 25 {
+				if err := d.say(fmt.Sprintf("idle-%d-%d", n, i), "hello, "+kilobyte, nil); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return []figure{below("200 idle conversations, memory above the base", rss()-before, "MiB", 40)}
+}
