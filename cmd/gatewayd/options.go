@@ -41,6 +41,7 @@ type conversations interface {
 	gateway.Store
 	gateway.ApprovalStore
 	tool.Finder
+	tool.Past
 }
 
 // gatewayOptions say how conversations are held in this home, in the daemon and in a worker of its own: the same
@@ -56,7 +57,7 @@ func gatewayOptions(loaded config.Loaded, starter tool.Starter, store conversati
 	terminal := tool.NewTerminal(terminalOptions(loaded, starter, dir))
 	return gateway.Options{
 		Store: store, Dir: dir, Spill: spillOf(loaded),
-		Tools:    tool.NewSet(terminal, terminal.Process(), tool.ReadFile{Dir: dir}, tool.SessionSearch{Store: store}),
+		Tools:    tool.NewSet(append(filesOf(loaded, dir).Tools(), terminal, terminal.Process(), tool.SessionSearch{Store: store}, tool.NewTodo(store))...).Redacting(secretsOf(loaded)...),
 		Terminal: tool.Mode(loaded.Tools.Terminal), Files: tool.Mode(loaded.Tools.Files),
 		ToolsAllow: loaded.Tools.Allow, Self: selfOf(loaded, dir),
 		SystemPrompt: loaded.Agent.SystemPrompt, MaxIterations: loaded.Agent.MaxIterations,
@@ -81,6 +82,14 @@ func terminalOptions(loaded config.Loaded, starter tool.Starter, dir string) too
 		BackgroundTimeout: loaded.Tools.BackgroundTimeout, BackgroundMax: loaded.Tools.BackgroundMax,
 		Nameless: loaded.Worker != nil, // nobody reads a worker's conversation: what becomes of its cards is its card's to say
 	}
+}
+
+// filesOf says which files a model may read and write here. What is gatewayd's own is closed to it.
+func filesOf(loaded config.Loaded, dir string) *tool.Files {
+	return tool.NewFiles(tool.FilesOptions{
+		Dir: dir, WriteRoot: loaded.Tools.WriteRoot, Homes: []string{loaded.Home, loaded.Kanban.Root},
+		Denied: []string{loaded.Path, loaded.Model.APIKeyFile}, Spill: spillOf(loaded),
+	})
 }
 
 // spillOf is where this home keeps results that are too large for a conversation.

@@ -138,6 +138,10 @@ func (k keptStore) Search(ctx context.Context, q sessiondb.Query) ([]sessiondb.H
 	return lent(k, ctx, func(s *sessiondb.Store) ([]sessiondb.Hit, error) { return s.Search(ctx, q) })
 }
 
+func (k keptStore) LastResults(ctx context.Context, session, tool string, limit int) ([]string, error) {
+	return lent(k, ctx, func(s *sessiondb.Store) ([]string, error) { return s.LastResults(ctx, session, tool, limit) })
+}
+
 // Append keeps the rows in the spool where there is no store to take them.
 func (k keptStore) Append(ctx context.Context, l sessiondb.Lease, rows []sessiondb.NewMessage) ([]sessiondb.Message, error) {
 	store, release, err := k.acquire(ctx)

@@ -12,20 +12,22 @@ import (
 
 	"gatewayd/gateway/provider"
 	"gatewayd/internal/mutation"
+	"gatewayd/kanban"
 )
 
 // MaxResult bounds what one call may take in a row, in characters; a tool's own bound is usually lower. What is larger is kept
 // beside the row (Room.Fit) up to maxAnswer bytes, which bounds the memory that a tool can cost.
 const (
 	MaxResult = 100_000
-	maxAnswer = 8 << 20
+	maxAnswer = 2 << 20
 )
 
 // Set is the tools of a gateway, in a fixed order. It never changes, so the bytes of a request's tool list do not either.
 type Set struct {
-	tools []Tool
-	names []string
-	specs []provider.ToolSpec
+	tools   []Tool
+	names   []string
+	specs   []provider.ToolSpec
+	secrets []string
 }
 
 // NewSet sorts the tools by name. Two tools of one name are a bug of the caller and panic.
@@ -44,7 +46,19 @@ func NewSet(tools ...Tool) *Set {
 
 // With gives a new Set with more tools.
 func (s *Set) With(tools ...Tool) *Set {
-	return NewSet(append(slices.Clone(s.list()), tools...)...)
+	more := NewSet(append(slices.Clone(s.list()), tools...)...)
+	if s != nil {
+		more.secrets = s.secrets
+	}
+	return more
+}
+
+// Redacting gives the same tools with values that no result may hold: what gatewayd itself keeps secret. What looks like a secret is
+// taken out of every result in any case.
+func (s *Set) Redacting(known ...string) *Set {
+	redacting := *s
+	redacting.secrets = known
+	return &redacting
 }
 
 // Specs is what the model is told, sorted by name. The caller must not change it.
@@ -91,7 +105,7 @@ func (s *Set) Run(ctx context.Context, call Call) (result Result) {
 			result = Result{Content: fmt.Sprintf("%s failed inside: %v. Its effect is unknown", call.Name, p), Err: true, Effect: EffectUnknown}
 		}
 	}()
-	return bounded(t.Run(ctx, call))
+	return s.bounded(t.Run(ctx, call))
 }
 
 // Refuse is the answer to a call that was not run.
@@ -132,10 +146,10 @@ func isObject(args json.RawMessage) bool {
 	return provider.ToolCall{Arguments: string(args)}.Complete()
 }
 
-// bounded makes a result fit for a row and for a request.
-func bounded(r Result) Result {
-	r.Content = strings.ReplaceAll(strings.ToValidUTF8(r.Content, "\uFFFD"), "\x00", "\uFFFD")
-	r.Content = Clip(r.Content, maxAnswer)
+// bounded makes a result fit for a row and for a request. What a command says is cleaned further by its own tool, before it is cut
+// into pages.
+func (s *Set) bounded(r Result) Result {
+	r.Content = kanban.RedactIssued(Clip(valid(r.Content), maxAnswer), s.secrets...)
 	if r.Effect == "" {
 		r.Effect = EffectUnknown
 	}

@@ -26,11 +26,11 @@ const (
 // with the process.
 type shells struct {
 	mu        sync.Mutex
-	bySession map[string]*place
+	bySession map[string]*stand
 }
 
-// place is one conversation's: the directory of its turn, and what its last command left.
-type place struct {
+// stand is one conversation's: the directory of its turn, and what its last command left.
+type stand struct {
 	base, dir string
 	env       []string // nil: nothing was left yet
 	functions string
@@ -42,7 +42,7 @@ type place struct {
 // footing is what one command starts with, and its way to leave something.
 type footing struct {
 	of        *shells
-	place     *place
+	stand     *stand
 	dir       string
 	env       []string
 	functions string
@@ -51,7 +51,7 @@ type footing struct {
 	given     string // the file that its shell begins with
 }
 
-func newShells() *shells { return &shells{bySession: map[string]*place{}} }
+func newShells() *shells { return &shells{bySession: map[string]*stand{}} }
 
 // enter gives a command of a conversation its start, and words for the model where the directory is gone. Waited is whether the
 // turn waits for it: only such a command leaves something for the next.
@@ -61,11 +61,11 @@ func (s *shells) enter(session, base string, waited bool) (sh *footing, gone str
 	p := s.bySession[session]
 	if p == nil || p.base != base && p.running == 0 {
 		s.makeRoom()
-		p = &place{base: base, dir: base}
+		p = &stand{base: base, dir: base}
 		s.bySession[session] = p
 	}
 	p.used = time.Now()
-	sh = &footing{of: s, place: p, dir: p.dir, env: p.env, functions: p.functions, carries: waited}
+	sh = &footing{of: s, stand: p, dir: p.dir, env: p.env, functions: p.functions, carries: waited}
 	if _, err := os.Stat(sh.dir); errors.Is(err, fs.ErrNotExist) && sh.dir != base {
 		gone = fmt.Sprintf("[the directory %s is gone; this ran in %s]\n", sh.dir, base)
 		sh.dir = base
@@ -96,8 +96,8 @@ func (s *shells) leave(sh *footing) {
 	sh.discard()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if sh.place.running--; sh.place.running == 0 {
-		sh.place.mixed = false
+	if sh.stand.running--; sh.stand.running == 0 {
+		sh.stand.mixed = false
 	}
 }
 
@@ -151,8 +151,8 @@ func (sh *footing) take() {
 	dir, env, functions, ok := readLeft(sh.left)
 	sh.of.mu.Lock()
 	defer sh.of.mu.Unlock()
-	if ok && !sh.place.mixed {
-		sh.place.dir, sh.place.env, sh.place.functions = dir, env, functions
+	if ok && !sh.stand.mixed {
+		sh.stand.dir, sh.stand.env, sh.stand.functions = dir, env, functions
 	}
 }
 

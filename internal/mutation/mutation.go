@@ -118,4 +118,6 @@ var List = []Mutation{
 	{"gate-serves-who-came-first", "gateway/provider", "TestClassesTakeTurnsAndNoSessionStarvesAnother"},
 	{"permit-outlives-its-process", "gateway/provider", "TestAKilledWorkersPermitComesBack"},
 	{"nobody-is-benched", "gateway/provider", "TestARateLimitBenchesAModelLongerEachTime"},
+	{"stale-write-goes-through", "gateway/tool", "TestAWriteOverSomebodyElsesChangeIsRefused"},
+	{"the-whole-disk-is-below-the-root", "gateway/tool", "TestAWriteStaysBelowItsRoot"},
 }
