@@ -59,7 +59,7 @@ var dangerous = map[string][]string{
 	"unreadable":     {"echo 'x", "echo $(", "echo \"x", strings.Repeat("(", 100) + strings.Repeat(")", 100), strings.Repeat("x", MaxCommand+1), "cat <<EOF\nx"},
 }
 
-var tester = &Self{PIDs: []int{4242}, Names: []string{"gatewayd"}, Command: "gatewayd --home /home/me/.gatewayd", Units: []string{"gatewayd.service", "gw-test.service"}, Ports: []int{8642}, Home: "/home/me/.gatewayd", Free: []string{"/home/me/.gatewayd/projspace"}, Vars: map[string]string{"HOME": "/home/me", "GATEWAYD_HOME": "/home/me/.gatewayd"}}
+var tester = &Self{PIDs: []int{4242}, Names: []string{"gatewayd"}, Command: "gatewayd --home /home/me/.gatewayd", Units: []string{"gatewayd.service", "gw-test.service"}, Ports: []int{8642}, Home: "/home/me/.gatewayd", Free: []string{"/home/me/.gatewayd/workspace"}, Vars: map[string]string{"HOME": "/home/me", "GATEWAYD_HOME": "/home/me/.gatewayd"}}
 
 func TestWhatIsDangerousIsNamedByItsRule(t *testing.T) {
 	for rule, commands := range dangerous {

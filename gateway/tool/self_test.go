@@ -42,7 +42,7 @@ func TestNoCommandEndsOrChangesTheDaemon(t *testing.T) {
 	for _, command := range []string{
 		"kill 4243", "kill -9 77", "kill 424", "pkill node", "killall python3", "kill $(cat " + other + ")", "kill $(pgrep node)", "pgrep gatewayd", "ps aux | grep gatewayd", "lsof -i :8642", "fuser 8642/tcp", "fuser -k 3000/tcp",
 		"systemctl status gatewayd", "systemctl stop nginx", "systemctl restart x@1", "echo 4242", "grep 4242 x", "echo kill 4242", "sleep 100 & kill $!", "python3 -c 'print(4242)'",
-		"rm -rf " + workspace + "/x", "echo x > " + workspace + "/y", "cd ~/home/projspace && rm -rf build", "rm -rf ~/other", "cat ~/home/config.yaml", "ls ~/home", "rm -rf ~/home2", "echo x > out", "rm -rf build",
+		"rm -rf " + workspace + "/x", "echo x > " + workspace + "/y", "cd ~/home/workspace && rm -rf build", "rm -rf ~/other", "cat ~/home/config.yaml", "ls ~/home", "rm -rf ~/home2", "echo x > out", "rm -rf build",
 		"gatewayd status", "gatewayd approvals", "gatewayd kanban list", "curl localhost:8642/health",
 	} {
 		if what := fatal(command, &s, workspace); what != "" {
@@ -61,7 +61,7 @@ func (w writing) Writes(Call) []string { return []string{w.path} }
 
 func TestNoToolWritesTheDaemonsFiles(t *testing.T) {
 	home := t.TempDir()
-	for path, runs := range map[string]bool{"config.yaml": false, "state.db-wal": false, "workspace/x": true, "boards/a/projspaces/t1/x": true, "../outside": true} {
+	for path, runs := range map[string]bool{"config.yaml": false, "state.db-wal": false, "workspace/x": true, "boards/a/workspaces/t1/x": true, "../outside": true} {
 		ran := 0
 		tool := writing{effectful{probe{name: "x", need: NeedsFiles, ran: &ran}}, filepath.Join(home, path)}
 		policy := Policy{Context: "cli", Files: Allow, Self: &Self{Home: home, Free: []string{filepath.Join(home, "workspace")}}}
