@@ -64,7 +64,7 @@ type hold struct {
 
 func (h *hold) met() { h.once.Do(func() { close(h.come) }) }
 
-var filler = strings.Repeat("and what follows from that is told at length ", 155) // some 7000 characters
+var filler = strings.Repeat("and what follows from that is told at length ", 310) // some 14000 characters: two such answers are more than the tail
 
 func newTalk(t *testing.T) *talk {
 	k := &talk{holds: map[string]*hold{}, told: map[string]int{}}

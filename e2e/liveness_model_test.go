@@ -29,17 +29,17 @@ func first(list ...fakellm.Response) func(int, fakellm.Request) fakellm.Response
 }
 
 func modelPlays() []play {
-	patient := hasty()
-	patient.request = 600 * time.Second
+	patient := patientWhole()
+	patient.model = ", breaker_after: 3" // what one turn of three calls reaches
 	return []play{
-		{name: "provider_stall_reasoning_model", knobs: patient, fault: always(fakellm.StallMidStream{Reasoning: "let me think about that for a while", After: 3}), want: explained, least: 3, most: callBound, between: openBreaker, probed: refusedByBreaker},
+		{name: "provider_stall_reasoning_model", knobs: patient, fault: always(fakellm.StallMidStream{Reasoning: "let me think about that for a while", After: 3}), want: explained, least: 3, most: callBound, probed: refusedByBreaker},
 		{name: "provider_500_forever", knobs: hasty(), fault: always(fakellm.Error{Status: http.StatusInternalServerError}), want: explained, least: 3, most: callBound},
 		{name: "provider_429_forever", knobs: hasty(), fault: always(fakellm.Error{Status: http.StatusTooManyRequests, RetryAfter: "1"}), want: explained, least: 3, most: callBound},
 		{name: "provider_garbage_forever", knobs: hasty(), fault: always(fakellm.Raw{Body: "<html>no model at all</html>", ContentType: "text/html"}), want: explained, least: 3, most: callBound},
 		{name: "provider_400_forever", knobs: hasty(), fault: always(fakellm.Error{Status: http.StatusBadRequest, Message: "this server does not like the request"}), want: explained, least: 1, most: 2},
 		{name: "provider_drop_mid_stream_forever", knobs: hasty(), fault: always(fakellm.DropMidStream{Text: "a few words that never come to an end", After: 2}), want: ended, least: 2, most: callBound},
 		{name: "provider_hang_then_recover", knobs: hasty(), fault: first(fakellm.Hang{}, fakellm.Text{Text: "Back again."}), want: answered, least: 2, most: 3, after: says("Back again.")},
-		{name: "provider_slow_trickle_is_not_stale", knobs: patientWhole(), fault: trickle, want: answered, least: 1, most: 1, after: says(strings.Repeat("word ", 40))},
+		{name: "provider_slow_trickle_is_not_stale", knobs: patientWhole(), fault: always(trickle), want: answered, least: 1, most: 1, after: says(trickle.Text)},
 	}
 }
 
@@ -51,26 +51,7 @@ func patientWhole() knobs {
 }
 
 // trickle is an answer of forty pieces, four of them a second.
-func trickle(_ int, r fakellm.Request) fakellm.Response {
-	gate := make(chan struct{})
-	go func() {
-		tick := time.NewTicker(250 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-			case <-r.Gone:
-				return
-			}
-			select {
-			case gate <- struct{}{}:
-			case <-r.Gone:
-				return
-			}
-		}
-	}()
-	return fakellm.Text{Text: strings.Repeat("word ", 40), ChunkChars: 5, Gate: gate}
-}
+var trickle = fakellm.Text{Text: strings.Repeat("word ", 40), ChunkChars: 5, Delay: 250 * time.Millisecond}
 
 // says demands that the words of the first turn are those, and that they are what is stored.
 func says(text string) func(*playing) {
@@ -82,20 +63,6 @@ func says(text string) func(*playing) {
 			p.t.Errorf("what was said is not one row")
 		}
 	}
-}
-
-// openBreaker says the same again until the model has gone silent often enough to be left alone.
-func openBreaker(p *playing) {
-	for range 3 {
-		if strings.Contains(p.turn.words(), "in a row") {
-			return
-		}
-		before := p.turn
-		if p.turn = p.hear(p.t.Context(), playedSession, "still there?"); p.turn.took > turnBound {
-			p.t.Errorf("a turn on a silent model took %v, the one before it %v", p.turn.took, before.took)
-		}
-	}
-	p.t.Errorf("the breaker did not open: %q", p.turn.words())
 }
 
 // refusedByBreaker demands that the probe is refused at once, in words that say when the next try is, and without a call.

@@ -46,10 +46,17 @@ func toolPlays() []play {
 		{name: "parallel_8_terminal_calls", knobs: hasty(), fault: oneTool(eightEchoes()), want: answered, least: 2, most: 4, after: eachToken},
 		{name: "tool_hang_past_timeout", knobs: hasty(), fault: oneTool(run("sleep 3600")), want: answered, least: 2, most: 4, between: nothingRuns, after: resultSays("timeout")},
 		{name: "tool_reads_stdin", knobs: long, fault: oneTool(run("cat; echo after-stdin")), want: answered, least: 2, most: 4, after: resultSays("after-stdin")},
+		{name: "tool_background_swarm", knobs: hasty(), fault: oneTool(run(swarm, "background", true)), want: answered, least: 2, most: 4, after: hasHandle},
+		{name: "tool_background_spawns_while_killed", knobs: hasty(), fault: oneTool(run(hydra, "background", true)), want: answered, least: 2, most: 4, after: hasHandle},
 		{name: "tool_huge_output", knobs: long, fault: oneTool(run("head -c 30000000 /dev/zero | tr '\\0' A")), want: answered, least: 2, most: 4, after: bounded},
 		{name: "tool_loop_hits_turn_budget", knobs: tight, fault: endless, want: ended, least: 4, most: 6},
 	}
 }
+
+const (
+	swarm = "for i in 1 2 3 4 5 6 7 8; do sleep 3600 & done; setsid sleep 3600 & wait"
+	hydra = "trap 'for i in 1 2 3 4; do sleep 3600 & done' TERM; while :; do sleep 3600; done"
+)
 
 // endless asks for one thing after another.
 func endless(n int, _ fakellm.Request) fakellm.Response { return run(fmt.Sprintf("echo round %d", n)) }
@@ -125,6 +132,15 @@ func resultSays(word string) func(*playing) {
 func nothingRuns(p *playing) {
 	if pids := commands(p.t, p.home); len(pids) > 0 {
 		p.t.Errorf("commands that were stopped still run: %v", pids)
+	}
+}
+
+// hasHandle demands that a command in the background told its handle and its pid.
+func hasHandle(p *playing) {
+	for _, row := range toolRows(p.rows) {
+		if !strings.Contains(row.Content, "proc_") || !strings.Contains(row.Content, "pid") {
+			p.t.Errorf("a command in the background is answered with %q", row.Content)
+		}
 	}
 }
 

@@ -25,27 +25,29 @@ type knobs struct {
 	command    time.Duration // one command of the terminal
 	retries    int
 	iterations int
-	model      string // more of the section, in YAML: ", key: value"
-	agent      string // more of the section, the same way
-	more       string // further sections
+	window     int           // of the model, in tokens
+	model      string        // more of the section, in YAML: ", key: value"
+	grace      time.Duration // of a stop
+	agent      string        // more of the section, the same way
+	more       string        // further sections
 }
 
 // hasty are the limits of the liveness suites: short enough for a test, in the same proportion as a person's.
 func hasty() knobs {
-	return knobs{stale: 3 * time.Second, request: 5 * time.Second, command: 3 * time.Second, retries: 2, iterations: 8}
+	return knobs{stale: 3 * time.Second, request: 5 * time.Second, command: 3 * time.Second, retries: 2, iterations: 8, window: 128_000, grace: time.Second}
 }
 
 // forever are limits that no test reaches: only an interrupt ends what hangs.
 func forever() knobs {
 	const long = 600 * time.Second
-	return knobs{stale: long, request: long, command: long, retries: 2, iterations: 500}
+	return knobs{stale: long, request: long, command: long, retries: 2, iterations: 500, window: 128_000, grace: time.Second}
 }
 
 func (k knobs) yaml(url string) string {
-	return fmt.Sprintf(`model: {provider: openai, base_url: %q, name: fake-model, context_length: 128000, request_timeout: %v, first_token_timeout: %v, stall_timeout: %v, max_retries: %d%s}
+	return fmt.Sprintf(`model: {provider: openai, base_url: %q, name: fake-model, context_length: %d, request_timeout: %v, first_token_timeout: %v, stall_timeout: %v, max_retries: %d%s}
 tools: {terminal: allow, terminal_timeout: %v}
-agent: {max_iterations: %d, shutdown_grace: 1s%s}
-%s`, url, k.request, k.stale, k.stale, k.retries, k.model, k.command, k.iterations, k.agent, k.more)
+agent: {max_iterations: %d, shutdown_grace: %v%s}
+%s`, url, k.window, k.request, k.stale, k.stale, k.retries, k.model, k.command, k.iterations, k.grace, k.agent, k.more)
 }
 
 // scene is a daemon of its own with a home of its own, and the model behind it, which is in this process. Nothing of it

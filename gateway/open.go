@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gatewayd/gateway/provider"
+	"gatewayd/internal/mutation"
 	"gatewayd/sessiondb"
 )
 
@@ -56,6 +57,10 @@ func (t *turn) open() error {
 	if told := t.say.told; told != nil && !told.Wake {
 		return explained(t.append(batch...), "session "+t.session.ID)
 	}
+	if mutation.On("user-row-is-not-stored") {
+		t.take([]sessiondb.Message{{ID: 1 << 60, Role: roleUser, Content: t.say.Text}})
+		return nil
+	}
 	return explained(t.begin(batch[len(batch)-1].UID, batch...), "session "+t.session.ID)
 }
 
@@ -88,6 +93,9 @@ func (t *turn) prompt() (string, error) {
 	if err == nil && prompt == "" {
 		t.log.Warn("system prompt missing, the configured one is used", "hash", t.session.PromptHash)
 		return t.g.opts.SystemPrompt, nil
+	}
+	if mutation.On("prompt-tells-the-time") {
+		prompt += t.started.String()
 	}
 	return prompt, err
 }

@@ -160,7 +160,9 @@ func (t *turn) runOne(ctx context.Context, call planned, all []planned) error {
 			Role: roleTool, Content: result.Content, ToolCallID: twin.stored.ID, ToolName: name, Effect: string(result.Effect), Kind: kindOfResult(result),
 		})
 	}
-	if err := t.append(rows...); err != nil {
+	if mutation.On("result-is-not-stored") {
+		t.take([]sessiondb.Message{{ID: 1 << 60, Role: roleTool, Content: result.Content, ToolCallID: call.stored.ID}})
+	} else if err := t.append(rows...); err != nil {
 		return err
 	}
 	for _, twin := range all {

@@ -133,7 +133,7 @@ func (a *audit) role(r auditRow) {
 	}
 	a.closeBlock(false)
 	switch {
-	case r.role == "user" && (a.lastRole == "user" || a.lastRole == "tool") && r.kind != "history":
+	case r.role == "user" && (a.lastRole == "user" || a.lastRole == "tool") && !withinTurn(r.kind) && r.kind != "history":
 		a.damage("roles_do_not_alternate", r.id, remedyReplay, "is of the user and follows a row of the %s", a.lastRole)
 	case r.role == "assistant" && a.lastRole == "assistant":
 		a.notice("answer_in_parts", r.id, remedyNone, "is an answer right after an answer; both are sent as one")

@@ -13,8 +13,11 @@ func (m Message) StartsExchange() bool {
 	if m.Role != "user" {
 		return false
 	}
-	return m.Kind != KindSummary && m.Kind != KindModelOnly && m.Kind != KindSteer && m.Kind != KindResumed
+	return m.Kind != KindSummary && m.Kind != KindModelOnly && !withinTurn(m.Kind)
 }
+
+// withinTurn reports a kind of row that was said into a turn: it may follow a result, and another one of its kind.
+func withinTurn(kind string) bool { return kind == KindSteer || kind == KindResumed }
 
 // Exchanges gives the places in rows at which an exchange begins; it lasts until the next. What stands before the first
 // belongs to none. It is pure: rows are live rows in their order.

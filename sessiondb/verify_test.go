@@ -94,6 +94,24 @@ func TestVerifyTellsARunningTurnFromDamage(t *testing.T) {
 		"damage:call_unanswered notice:answer_in_parts notice:lease_left notice:turn_cut_off")
 }
 
+// What was said into a turn stands behind a result, and that is sound.
+func TestVerifyTakesWhatWasSaidIntoATurn(t *testing.T) {
+	s, _ := testStore(t)
+	l := conversation(t, s)
+	rows := []NewMessage{{Role: "user", Content: "look"}}
+	for _, kind := range []string{KindSteer, KindResumed} {
+		id := "of-" + kind
+		rows = append(rows,
+			NewMessage{Role: "assistant", ToolCalls: []byte(`[{"id":"` + id + `","type":"function","function":{"name":"t","arguments":"{}"}}]`)},
+			NewMessage{Role: "tool", ToolCallID: id, Content: "found"}, NewMessage{Role: "user", Content: "go on", Kind: kind})
+	}
+	rows = append(rows, NewMessage{Role: "user", Content: "and on", Kind: KindSteer}, NewMessage{Role: "assistant", Content: "done"})
+	if _, err := s.Append(t.Context(), l, rows); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "findings", codes(verified(t, s, VerifyOptions{})), "")
+}
+
 func TestVerifyNamesEachDamage(t *testing.T) {
 	const first = `(SELECT min(id) FROM messages)`
 	for _, c := range []struct{ name, sql, want string }{

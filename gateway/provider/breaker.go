@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"gatewayd/internal/mutation"
 )
 
 // The breaker opens after some calls in a row that went stale, counted over all conversations, and lets one probe through after two
@@ -37,7 +39,7 @@ func (b *breaker) admit() (probe bool, refused *Error) {
 		return false, nil
 	}
 	left := time.Until(b.until)
-	if left <= 0 && !b.probing {
+	if left <= 0 && !b.probing && !mutation.On("breaker-stays-latched") {
 		b.probing = true
 		return true, nil
 	}

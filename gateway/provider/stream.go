@@ -9,6 +9,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"gatewayd/internal/mutation"
 )
 
 // Causes with which an attempt's context is cancelled by its own clock.
@@ -48,6 +50,9 @@ func (c *client) startClock(cancel context.CancelCauseFunc, first time.Duration)
 func (k *clock) await(phase error, d time.Duration) {
 	if k.silence != nil {
 		k.silence.Stop()
+	}
+	if mutation.On("silence-is-never-stale") && phase != errFinished {
+		d = time.Hour
 	}
 	k.phase = phase
 	k.silence = time.AfterFunc(d, func() { k.cancel(phase) })

@@ -95,7 +95,7 @@ func killAt(l Listener, name string, moments ...Moment) Fault {
 
 // freezers are an agent with a short lease that will lose it, and those who look on.
 func freezers(l Listener) []Part {
-	told := Params{TTL: time.Second, Talk: Talk{Model: l.URL(), Turns: agentTurns, Fold: true}}
+	told := Params{TTL: time.Second, Talk: Talk{Model: l.URL(), Turns: agentTurns, Fold: true, Alone: true}}
 	return append([]Part{{Role: "agent", Name: "gw", Works: "ready", With: told, Error: "conflict"}}, folders(l)[2:]...)
 }
 
@@ -137,10 +137,10 @@ func freezeAt(l Listener) Fault {
 	}}
 }
 
-// leaseAt is the lease that an agent has at a moment; nothing else proves that the kill came there.
+// leaseAt are the leases that an agent has at a moment; nothing else proves that the kill came there.
 func leaseAt(at Moment) string {
 	if at == Summarising {
-		return "compaction"
+		return "compaction turn"
 	}
 	return "turn"
 }

@@ -108,7 +108,10 @@ func (c claiming) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.RoundTripper.RoundTrip(r)
 }
 
+// window is what the model of an agent takes, in tokens.
+const window = 64_000
+
 // newModel is the server at url; the key tells it who asks.
 func newModel(url, tag string) provider.Model {
-	return provider.NewOpenAI(provider.Options{BaseURL: url, Name: "chamber", Key: tag, Transport: claiming{http.DefaultTransport}})
+	return provider.NewOpenAI(provider.Options{BaseURL: url, Name: "chamber", Key: tag, ContextLength: window, Transport: claiming{http.DefaultTransport}})
 }

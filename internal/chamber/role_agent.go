@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"gatewayd/gateway"
+	"gatewayd/gateway/compact"
 	"gatewayd/gateway/provider"
 	"gatewayd/gateway/tool"
 	"gatewayd/reaper"
@@ -26,6 +27,7 @@ type Talk struct {
 	Turns int    `json:",omitempty"` // that it takes before it says finished
 	Fold  bool   `json:",omitempty"` // after each turn the oldest exchange is folded
 	Here  int    `json:",omitempty"` // after this turn all but the last two exchanges are; 0 never
+	Alone bool   `json:",omitempty"` // the agent folds by itself beside its turns, as a program without our engine would
 }
 
 // agent is a program that answers: the real turn loop over the store, a model on the loopback, a terminal, and after its
@@ -39,6 +41,7 @@ type agent struct {
 	gateway *gateway.Gateway
 	ended   chan struct{} // everything that runs beside the turns
 	cancel  context.CancelFunc
+	away    int // rows that were folded at the last look
 }
 
 // agentRole takes its turns in the conversation that has the name of its tag, and waits to be stopped.
@@ -78,11 +81,18 @@ func newAgent(ctx context.Context, a *Actor) (*agent, error) {
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	g.model = &faithful{Model: newModel(a.Talk.Model, a.Tag), store: g.store, session: a.Tag}
 	g.gateway = gateway.New(gateway.Options{
-		Store: g.store, Model: g.model, Log: log, Terminal: tool.Allow, Grace: -1, LeaseTTL: a.TTL,
+		Store: g.store, Model: g.model, Log: log, Terminal: tool.Allow, Grace: -1, LeaseTTL: a.TTL, Compaction: folding(a.Talk),
 		Tools: tool.NewSet(tool.NewTerminal(tool.TerminalOptions{Reaper: children, Dir: a.Home})),
 	})
 	g.run(children)
 	return g, nil
+}
+
+// folding are the settings of an agent with a small window, of which next to nothing is kept word for word.
+func folding(t Talk) gateway.CompactionOptions {
+	rules := compact.Default()
+	rules.Legacy, rules.TargetRatio, rules.ProtectFirst, rules.ProtectLast = true, 0.1, 0, protected
+	return gateway.CompactionOptions{Rules: &rules, Rolling: t.Fold && !t.Alone, Off: t.Alone}
 }
 
 // run starts what lives beside the turns, until close.
@@ -124,19 +134,51 @@ func (g *agent) turn(ctx context.Context, n int) error {
 		return err
 	}
 	g.a.Say(Event{Event: "acked", Count: 1, Text: tokens[0]})
-	if g.a.Talk.Fold {
-		if err := g.compact(ctx, "folded", foldOldest); err != nil {
-			return err
-		}
-	}
-	if g.a.Talk.Here == n {
-		return g.compact(ctx, "compressed", foldHere)
+	switch {
+	case g.a.Talk.Fold && g.a.Talk.Alone:
+		return g.compact(ctx)
+	case g.a.Talk.Fold:
+		return g.rolled(ctx)
+	case g.a.Talk.Here == n:
+		return g.compress(ctx)
 	}
 	return nil
 }
 
-// compact chooses what to fold, has it summarised, which takes as long as the model likes, and commits.
-func (g *agent) compact(ctx context.Context, event string, choose func([]sessiondb.Message) (folding, bool)) error {
+// rolled says what the turn that has just ended has folded.
+func (g *agent) rolled(ctx context.Context) error {
+	rows, err := allRows(ctx, g.store, g.a.Tag)
+	if err != nil {
+		return err
+	}
+	away := 0
+	for _, row := range rows {
+		if row.compacted {
+			away++
+		}
+	}
+	if away > g.away {
+		g.a.Say(Event{Event: "folded", Count: away - g.away})
+	}
+	g.away = away
+	return nil
+}
+
+// compress does what a person asks for: the last two exchanges stay.
+func (g *agent) compress(ctx context.Context) error {
+	done, err := g.gateway.Compress(ctx, g.a.Tag, gateway.Compress{Here: 2})
+	if err != nil {
+		return err
+	}
+	if done.Status != gateway.CompressDone {
+		return fmt.Errorf("compress: %s", done)
+	}
+	g.a.Say(Event{Event: "compressed", Count: done.Folded})
+	return nil
+}
+
+// compact folds the oldest exchange: it has it summarised, which takes as long as the model likes, and commits.
+func (g *agent) compact(ctx context.Context) error {
 	l, err := g.store.AcquireCompaction(ctx, g.a.Tag, g.self, g.a.TTL)
 	if err != nil {
 		return err
@@ -146,7 +188,7 @@ func (g *agent) compact(ctx context.Context, event string, choose func([]session
 	if err != nil {
 		return err
 	}
-	f, some := choose(rows)
+	f, some := foldOldest(rows)
 	if !some {
 		return nil
 	}
@@ -158,6 +200,6 @@ func (g *agent) compact(ctx context.Context, event string, choose func([]session
 	if err != nil {
 		return err
 	}
-	g.a.Say(Event{Event: event, Count: done.Folded})
+	g.a.Say(Event{Event: "folded", Count: done.Folded})
 	return nil
 }
