@@ -104,9 +104,7 @@ func (t *turn) compress(c Compress) (Compressed, error) {
 	keeping := t.keep()
 	defer t.release(keeping)
 	t.enter(phaseCompact)
-	if err := t.chooseModel(); err != nil {
-		return Compressed{}, explained(err, thing)
-	}
+	t.model = t.g.modelOf(t.ctx, t.session.ID) // a model that was chosen for one message stays chosen for it
 	if t.rows, _, err = t.g.mend(t.ctx, t.lease); err != nil {
 		return Compressed{}, explained(err, thing)
 	}

@@ -193,5 +193,5 @@ func (g *Gateway) weigh(ctx context.Context, session string) (provider.Model, []
 			return nil, nil, used{}, err
 		}
 	}
-	return g.opts.Model, rows, measure(rows, last, answered, g.overhead(prompt)), nil
+	return g.modelOf(ctx, session), rows, measure(rows, last, answered, g.overhead(prompt)), nil
 }

@@ -16,6 +16,8 @@ type Store interface {
 	Session(ctx context.Context, id string) (sessiondb.Session, error)
 	ReopenIfExplicitlyClosed(ctx context.Context, l sessiondb.Lease, provenance string) (bool, error)
 	Prompt(ctx context.Context, hash string) (string, error)
+	Settings(ctx context.Context, session string) (sessiondb.Settings, error)
+	TakeModel(ctx context.Context, session string) (sessiondb.Settings, error)
 	HasMessage(ctx context.Context, uid string) (bool, error)
 	Transcript(ctx context.Context, session string) ([]sessiondb.Message, error)
 	Append(ctx context.Context, l sessiondb.Lease, rows []sessiondb.NewMessage) ([]sessiondb.Message, error)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"os/signal"
 	"strings"
@@ -19,150 +20,174 @@ import (
 
 func (c *cli) chatVerb() *cobra.Command {
 	var session string
-	cmd := &cobra.Command{
+	var lines bool
+	cmd := c.readVerb(&cobra.Command{
 		Use: "chat [TEXT]", Short: "Talk to the running daemon",
-		Long: "With TEXT, or with text on a pipe, one message is sent and its answer printed. On a terminal without TEXT,\nlines are sent one by one until end of input. Ctrl-C stops the answer that is being given.",
+		Long: "With TEXT, or with text on a pipe, one message is sent and its answer printed. On a terminal without TEXT, lines are sent one\n" +
+			"by one until end of input; a line that begins with / is a command, see /help. Ctrl-C stops the answer that is being given, a\n" +
+			"second one leaves. What tools ask to do is asked here: y, session, always or n.\n\n" +
+			"With --jsonl another program speaks: one JSON object per line, as docs/chat.md says.",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if lines {
+				return c.jsonl(cmd.Context(), session, args)
+			}
 			cl, err := c.dial()
 			if err != nil {
 				return err
 			}
-			if session == "" {
-				session = "cli-" + strings.ToLower(rand.Text()[:12])
-			}
-			t := &talk{client: cl.with(sessionHeader, session), out: c.std.out, err: c.std.err, session: session}
-			if len(args) > 0 {
-				return t.say(cmd.Context(), words(args, 0))
-			}
-			if !isTerminal(c.std.in) {
-				text, err := io.ReadAll(c.std.in)
-				if err != nil {
-					return err
-				}
-				return t.say(cmd.Context(), string(text))
-			}
-			return t.lines(cmd.Context(), c.std.in)
+			t := &talk{client: cl, out: c.std.out, err: c.std.err, json: c.json, session: session}
+			return t.run(cmd.Context(), c.std.in, args)
 		},
-	}
+	})
 	cmd.Flags().StringVar(&session, "session", "", "conversation to go on with (default: a new one)")
+	cmd.Flags().BoolVar(&lines, "jsonl", false, "speak JSON lines on standard input and output, for another program")
 	return cmd
+}
+
+// newSessionID names a conversation that begins on a command line.
+func newSessionID() string { return "cli-" + strings.ToLower(rand.Text()[:12]) }
+
+// sessionPath is a conversation's place in the API.
+func sessionPath(session, rest string) string {
+	return "/api/sessions/" + url.PathEscape(session) + rest
+}
+
+// reopen lets a conversation that had ended go on, and says where. One that does not exist begins with its first message.
+func (cl *client) reopen(ctx context.Context, session string) (string, error) {
+	var there struct {
+		Session struct {
+			EndedAt *string `json:"ended_at"`
+		}
+	}
+	err := cl.call(ctx, http.MethodGet, sessionPath(session, ""), nil, &there)
+	switch {
+	case problem.Is(err, problem.NotFound):
+		return session, nil
+	case err != nil:
+		return "", err
+	case there.Session.EndedAt == nil:
+		return session, nil
+	}
+	reply, err := cl.command(ctx, session, "/resume "+session)
+	return reply.Session, err
+}
+
+// commandReply is what a command answers.
+type commandReply struct {
+	Text     string          `json:"text"`
+	Data     json.RawMessage `json:"data,omitempty"`
+	Session  string          `json:"session"`
+	Accepted json.RawMessage `json:"accepted,omitempty"`
+}
+
+// command runs a slash command beside whatever runs.
+func (cl *client) command(ctx context.Context, session, line string) (reply commandReply, err error) {
+	err = cl.call(ctx, http.MethodPost, sessionPath(session, "/commands"), map[string]string{"line": line, "source": "cli"}, &reply)
+	return reply, err
 }
 
 // talk is one conversation with the daemon.
 type talk struct {
 	*client
 	out, err io.Writer
+	json     bool
 	session  string
+
+	lines      <-chan string    // what a person types; nil: nobody can be asked
+	interrupts <-chan os.Signal // Ctrl-C
+	waiting    []string         // typed while a turn ran
+	asked      []approval       // what waits for a person
+	said       string           // the last piece of the answer
+	shown      bool             // there was a piece
 }
 
-// lines sends each line that a person types. A refused message does not end the conversation.
-func (t *talk) lines(ctx context.Context, in io.Reader) error {
-	fmt.Fprintf(t.err, "conversation %s; end with Ctrl-D\n", t.session)
-	input := bufio.NewReader(in)
-	for {
-		fmt.Fprint(t.err, "> ")
-		line, err := input.ReadString('\n')
-		if strings.TrimSpace(line) != "" {
-			if serr := t.say(ctx, line); problem.Is(serr, problem.NotRunning) {
-				return serr
-			} else if serr != nil {
-				fmt.Fprintf(t.err, "gatewayd: %s\n", text(message(serr)))
+// run says one message, or what is typed.
+func (t *talk) run(ctx context.Context, in io.Reader, args []string) (err error) {
+	if t.session == "" {
+		t.session = newSessionID()
+	} else if t.session, err = t.reopen(ctx, t.session); err != nil {
+		return err
+	}
+	interrupts := make(chan os.Signal, 2)
+	signal.Notify(interrupts, os.Interrupt)
+	defer signal.Stop(interrupts)
+	t.interrupts = interrupts
+	person := isTerminal(in)
+	if person {
+		t.lines = typed(in)
+	}
+	switch {
+	case len(args) > 0:
+		return t.say(ctx, words(args, 0))
+	case person:
+		return t.converse(ctx)
+	}
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return err
+	}
+	return t.say(ctx, string(text))
+}
+
+// typed gives the lines of a terminal until its end.
+func typed(in io.Reader) <-chan string {
+	lines := make(chan string)
+	go func() {
+		defer close(lines)
+		for r := bufio.NewReader(in); ; {
+			line, err := r.ReadString('\n')
+			if line != "" {
+				lines <- strings.TrimRight(line, "\r\n")
+			}
+			if err != nil {
+				return
 			}
 		}
-		if err != nil {
+	}()
+	return lines
+}
+
+// converse sends each line that a person types. A refused message does not end the conversation.
+func (t *talk) converse(ctx context.Context) error {
+	fmt.Fprintf(t.err, "conversation %s; /help lists commands, Ctrl-D ends\n", t.session)
+	for {
+		text, more := t.next()
+		if !more {
 			fmt.Fprintln(t.err)
 			return nil
 		}
-	}
-}
-
-// say sends one message and prints the answer as it comes. Ctrl-C closes the stream, which stops the turn.
-func (t *talk) say(ctx context.Context, text string) error {
-	if strings.TrimSpace(text) == "" {
-		return usagef("nothing to say: the text is empty")
-	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
-	defer stop()
-	resp, err := t.send(ctx, http.MethodPost, "/v1/chat/completions", map[string]any{
-		"model": "gatewayd", "stream": true, "messages": []map[string]string{{"role": "user", "content": strings.TrimSpace(text)}},
-	})
-	if err == nil {
-		defer resp.Body.Close()
-		err = t.print(resp.Body)
-	}
-	if ctx.Err() != nil {
-		return &problem.Error{Kind: problem.Interrupted, Thing: "the answer", What: "was stopped", Fate: "what was said so far is stored in session " + t.session}
-	}
-	return err
-}
-
-// chunk is what is read of one event of the stream.
-type chunk struct {
-	Choices []struct {
-		Delta        struct{ Content string }
-		FinishReason string `json:"finish_reason"`
-	}
-	Error    *struct{ Message string }
-	Gatewayd *struct { // how the turn ended, with the last chunk
-		Failed bool
-		Error  string
-	}
-
-	// of the named event gatewayd.tool.progress
-	Tool, Label, Status string
-}
-
-// print shows the answer as it comes. A turn that failed is an error, however much of an answer there was.
-func (t *talk) print(body io.Reader) error {
-	said := ""
-	defer func() {
-		if said != "" && !strings.HasSuffix(said, "\n") {
-			fmt.Fprintln(t.out)
-		}
-	}()
-	for event, err := range events(body) {
-		if err != nil {
-			return &problem.Error{
-				Kind: problem.Unavailable, Thing: "the answer", What: "broke off: the daemon has closed the connection",
-				Fate: "what was said so far is stored in session " + t.session, Remedy: "see `gatewayd status`", Err: unsaid{err},
-			}
-		}
-		var c chunk
-		if json.Unmarshal(event, &c) != nil {
+		if strings.TrimSpace(text) == "" {
 			continue
 		}
+		err := t.say(ctx, text)
 		switch {
-		case c.Error != nil:
-			return &problem.Error{Kind: problem.Unavailable, What: c.Error.Message}
-		case c.Tool != "":
-			fmt.Fprintf(t.err, "[%s %s] %s\n", line(c.Tool), line(c.Status), line(c.Label))
-		case len(c.Choices) > 0 && c.Choices[0].Delta.Content != "":
-			said = c.Choices[0].Delta.Content
-			fmt.Fprint(t.out, onTerminal(t.out, said))
-		}
-		if c.Gatewayd != nil && c.Gatewayd.Failed {
-			return &problem.Error{Kind: problem.Unavailable, What: c.Gatewayd.Error}
+		case err == errLeft: //nolint:errorlint // our own mark, never wrapped
+			return nil
+		case problem.Is(err, problem.NotRunning):
+			return err
+		case err != nil:
+			fmt.Fprintf(t.err, "gatewayd: %s\n", textOf(err))
 		}
 	}
-	return nil
 }
 
-// events gives the data of each server-sent event until [DONE]. Lines may be of any length.
-func events(body io.Reader) func(yield func([]byte, error) bool) {
-	return func(yield func([]byte, error) bool) {
-		for r := bufio.NewReader(body); ; {
-			line, err := r.ReadString('\n')
-			data, ok := strings.CutPrefix(strings.TrimRight(line, "\r\n"), "data:")
-			if ok && strings.TrimSpace(data) == "[DONE]" {
-				return
-			}
-			if ok && !yield([]byte(data), nil) {
-				return
-			}
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-		}
+func textOf(err error) string { return text(message(err)) }
+
+// next is what is said next: what was typed while the last turn ran, or a new line.
+func (t *talk) next() (string, bool) {
+	if len(t.waiting) > 0 {
+		text := t.waiting[0]
+		t.waiting = t.waiting[1:]
+		return text, true
+	}
+	if t.lines == nil {
+		return "", false
+	}
+	fmt.Fprint(t.err, "> ")
+	select {
+	case text, more := <-t.lines:
+		return text, more
+	case <-t.interrupts:
+		return "", false
 	}
 }

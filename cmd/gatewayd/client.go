@@ -173,5 +173,13 @@ func refusal(resp *http.Response) error {
 	if !ok {
 		kind = problem.Internal
 	}
-	return &problem.Error{Kind: kind, What: envelope.Error.Message}
+	return &problem.Error{Kind: kind, What: envelope.Error.Message, Err: apiCode(envelope.Error.Code)}
 }
+
+// apiCode is the stable word of a refusal, for who has to tell refusals of one kind apart.
+type apiCode string
+
+// turnRunning refuses a message that is for an idle conversation only.
+const turnRunning = "turn_running"
+
+func (apiCode) Error() string { return "" }

@@ -17,6 +17,7 @@ import (
 	"gatewayd/config"
 	"gatewayd/gateway"
 	"gatewayd/gateway/provider"
+	"gatewayd/gateway/tool"
 	"gatewayd/internal/lastrun"
 	"gatewayd/internal/problem"
 	"gatewayd/internal/procfs"
@@ -57,6 +58,7 @@ type daemon struct {
 	gates      *provider.Gates
 	models     *models
 	model      provider.Model
+	tools      *tool.Set
 	gateway    *gateway.Gateway
 	approvals  *gateway.Approvals
 	dispatcher *dispatch.Dispatcher
@@ -275,11 +277,10 @@ func (d *daemon) makeGateway(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	options.Model, options.Log, options.Sole = d.model, d.log, true
-	options.Models = d.models.Named
+	options.Model, options.Models, options.Log, options.Sole = d.model, d.models.Named, d.log, true
 	options.Aux, options.Compaction = d.models.compaction(d.model)
 	d.approvals = gateway.NewApprovals(d.store, d.config.Tools.ApprovalTimeout, d.log)
-	options.Approvals = d.approvals
+	options.Approvals, d.tools = d.approvals, options.Tools
 	options.LastRun = lastrun.Read(d.config.Home)
 	d.gateway = gateway.New(options)
 	d.decide("terminal tool", d.config.Tools.Terminal, from(d.config.Origins["tools.terminal"]))

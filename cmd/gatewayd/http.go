@@ -29,7 +29,7 @@ func (d *daemon) makeAPI(context.Context) error {
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		Handler: api.New(api.Options{
-			Chat: d.gateway, Sessions: d.store, Store: d.store, Boards: boardDoor{d.root, d}, Dispatch: dispatchDoor{d.dispatcher}, Notices: noticeDoor{d},
+			Chat: d.gateway, Sessions: d.store, Commands: d.commands(), Store: d.store, Boards: boardDoor{d.root, d}, Dispatch: dispatchDoor{d.dispatcher}, Notices: noticeDoor{d},
 			Model: d.model.Describe, Checks: d.checks, Status: func(context.Context) any { return d.status() }, Receipt: d.gateway.Receipt, Diagnose: d.dispatcher.Diagnose, Lanes: d.lanes,
 			MCP: d.mcp(), RunToken: worker.NewSigner(d.key.Reveal()).Fence,
 			Key: d.key.Reveal(), Addr: d.listener.Addr().String(), AllowedHosts: d.config.API.AllowedHosts,

@@ -13,6 +13,7 @@ import (
 
 	"gatewayd/gateway"
 	"gatewayd/gateway/provider"
+	"gatewayd/gateway/route"
 	"gatewayd/kanban"
 	"gatewayd/sessiondb"
 )
@@ -30,10 +31,17 @@ const (
 type Chat interface {
 	Say(ctx context.Context, say gateway.Say, sink func(gateway.Event)) (gateway.Result, error)
 	Status() gateway.Status
+	Post(ctx context.Context, say gateway.Say) (gateway.Accepted, error)
+	Watch(ctx context.Context, session string, sink func(gateway.Event)) error
+	Interrupt(session string, cause error) bool
 }
 
-// Sessions reads what was said: sessiondb.Store.
+// Sessions reads what was said, and where it is said: sessiondb.Store.
 type Sessions interface {
+	route.Store
+	CreateSession(ctx context.Context, n sessiondb.NewSession) (sessiondb.Session, error)
+	SetTitle(ctx context.Context, id, title string) error
+	Settings(ctx context.Context, session string) (sessiondb.Settings, error)
 	Session(ctx context.Context, id string) (sessiondb.Session, error)
 	Sessions(ctx context.Context, filter sessiondb.ListFilter) ([]sessiondb.Session, error)
 	Messages(ctx context.Context, session string, filter sessiondb.MessageFilter) ([]sessiondb.Message, error)
@@ -93,7 +101,8 @@ type Check struct {
 type Options struct {
 	Chat     Chat
 	Sessions Sessions
-	Store    Store // nil: health says nothing of it
+	Commands Commands // nil: a text that begins with a slash is a text
+	Store    Store    // nil: health says nothing of it
 	Boards   Boards
 	Dispatch Dispatch
 	Notices  Notices // nil: nobody can be subscribed
@@ -179,6 +188,7 @@ func (s *server) routes(r chi.Router) {
 	r.Get("/api/sessions/{session}/messages", s.handle(s.listMessages))
 	r.Get("/api/search", s.handle(s.search))
 
+	s.talkRoutes(r)
 	s.directoryRoutes(r)
 	s.taskRoutes(r)
 	s.verbRoutes(r)

@@ -1,13 +1,9 @@
 package api
 
 import (
-	"bytes"
 	"crypto/rand"
 	"encoding/json"
-	"io"
-	"net/http"
 	"strings"
-	"time"
 
 	"gatewayd/gateway"
 )
@@ -19,18 +15,13 @@ const progressEvent = "gatewayd.tool.progress"
 // maxLabel bounds what is shown of a call's arguments.
 const maxLabel = 200
 
-// chunkWriter writes a stream of chat.completion.chunk. Every write has a deadline of its own and is flushed; the first error ends all
-// writing and stays in err.
+// chunkWriter writes a stream of chat.completion.chunk.
 type chunkWriter struct {
-	w         http.ResponseWriter
-	control   *http.ResponseController
-	patience  time.Duration
+	*sse
 	id, model string
 	created   int64
 	reasoning bool
 
-	begun     bool
-	err       error
 	shown     strings.Builder
 	afterTool bool // a tool ran since the last text
 	labels    map[string]string
@@ -40,15 +31,9 @@ func newID() string { return strings.ToLower(rand.Text()) }
 
 // begin sends the headers and the first chunk, once.
 func (o *chunkWriter) begin() {
-	if o.begun {
-		return
+	if o.start() {
+		o.chunk("", map[string]any{"role": "assistant", "content": ""}, nil, nil)
 	}
-	o.begun = true
-	h := o.w.Header()
-	h.Set("Content-Type", "text/event-stream; charset=utf-8")
-	h.Set("X-Accel-Buffering", "no") // nginx would hold events back
-	o.w.WriteHeader(http.StatusOK)
-	o.chunk("", map[string]any{"role": "assistant", "content": ""}, nil, nil)
 }
 
 // event shows what happened in the turn.
@@ -102,10 +87,10 @@ func (o *chunkWriter) progress(e gateway.Event, status string) {
 	o.chunk(progressEvent, map[string]any{}, nil, map[string]any{"tool": e.Tool, "label": o.labels[e.CallID], "toolCallId": e.CallID, "status": status})
 }
 
-// comment keeps the connection alive and is no part of the answer.
+// comment comes after the first chunk.
 func (o *chunkWriter) comment(text string) {
 	o.begin()
-	o.write([]byte(": " + strings.NewReplacer("\r", " ", "\n", " ").Replace(text) + "\n\n"))
+	o.sse.comment(text)
 }
 
 // last sends the end: finish_reason with usage and what else there is, a chunk of usage alone for those who asked for one, [DONE].
@@ -132,35 +117,6 @@ func (o *chunkWriter) chunk(name string, delta map[string]any, finish any, extra
 func (o *chunkWriter) frame(body map[string]any) map[string]any {
 	body["id"], body["object"], body["created"], body["model"] = o.id, "chat.completion.chunk", o.created, o.model
 	return body
-}
-
-func (o *chunkWriter) send(name string, body map[string]any) {
-	data, err := json.Marshal(body)
-	if err != nil {
-		o.err = err
-		return
-	}
-	var b bytes.Buffer
-	if name != "" {
-		b.WriteString("event: " + name + "\n")
-	}
-	b.WriteString("data: ")
-	b.Write(data)
-	b.WriteString("\n\n")
-	o.write(b.Bytes())
-}
-
-// write bounds the time a client may take to read, so that one which stands still is found out and does not keep its turn.
-func (o *chunkWriter) write(data []byte) {
-	if o.err != nil {
-		return
-	}
-	_ = o.control.SetWriteDeadline(time.Now().Add(o.patience))
-	if _, o.err = io.Copy(o.w, bytes.NewReader(data)); o.err == nil {
-		if err := o.control.Flush(); err != nil {
-			o.err = err
-		}
-	}
 }
 
 // rest is what of a result's text was not shown yet. A turn that broke off ends with a note in brackets that no delta carried.

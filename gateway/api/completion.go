@@ -9,6 +9,7 @@ import (
 
 	"gatewayd/gateway"
 	"gatewayd/gateway/provider"
+	"gatewayd/gateway/slash"
 )
 
 // modelName is what /v1/models lists: a client talks to the agent, whichever model is behind it.
@@ -28,19 +29,25 @@ func (s *server) chat(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	say, err := s.message(r, c)
+	at, say, err := s.message(r, &c)
 	if err != nil {
 		s.fail(w, r, err)
 		return
+	}
+	reply, command, err := s.run(r.Context(), at, c.Text)
+	if command && (err != nil || reply.Say == nil) {
+		s.answerCommand(w, r, c, reply, err)
+		return
+	}
+	if command {
+		say = *reply.Say
 	}
 	if !s.enter() {
 		s.fail(w, r, errTurns(s.MaxTurns))
 		return
 	}
 	defer s.leave()
-	for _, name := range []string{headerSession, aliasSession} {
-		w.Header().Set(name, say.Session)
-	}
+	nameSession(w.Header(), say.Session)
 	if c.Stream {
 		s.stream(w, r, c, say)
 		return
@@ -48,21 +55,21 @@ func (s *server) chat(w http.ResponseWriter, r *http.Request) {
 	s.whole(w, r, c, say)
 }
 
-// message is what the gateway is told. With a session in the header the stored rows are the history; without one the body's are.
-func (s *server) message(r *http.Request, c completion) (gateway.Say, error) {
-	say := gateway.Say{Source: gateway.SourceAPI, Text: c.Text}
+func nameSession(h http.Header, session string) {
+	for _, name := range []string{headerSession, aliasSession} {
+		h.Set(name, session)
+	}
+}
+
+// message is what the gateway is told, and the place that a command would be run at. With a session or a key in the header the
+// stored rows are the history; without one the body's are.
+func (s *server) message(r *http.Request, c *completion) (slash.Context, gateway.Say, error) {
+	at, err := s.place(r, c)
+	say := gateway.Say{Session: at.Session, Source: gateway.SourceAPI, Text: c.Text, History: c.History}
 	if c.System != "" {
-		// A client's system prompt is a layer on ours, which says what the tools are and how to use them.
-		say.System = s.SystemPrompt + "\n\n" + c.System
+		say.System = s.layered(c.System)
 	}
-	named, err := namedSession(r.Header)
-	if err != nil || named != "" {
-		say.Session = named
-		return say, err
-	}
-	say.History = c.History
-	say.Session, err = s.session(r.Context(), c)
-	return say, err
+	return at, say, err
 }
 
 // enter takes a place among the turns, if there is one.
@@ -103,13 +110,18 @@ func (s *server) whole(w http.ResponseWriter, r *http.Request, c completion, say
 		s.fail(w, r, end.refused)
 		return
 	}
-	writeJSON(w, http.StatusOK, map[string]any{
-		"id": "chatcmpl-" + result.TurnID, "object": "chat.completion", "created": time.Now().Unix(), "model": c.modelOr(),
+	writeJSON(w, http.StatusOK, c.whole("chatcmpl-"+result.TurnID, result.Text, end.finish, result.Usage, receipt(result, end)))
+}
+
+// whole is an answer in one piece.
+func (c completion) whole(id, text, finish string, usage provider.Usage, about map[string]any) map[string]any {
+	return map[string]any{
+		"id": id, "object": "chat.completion", "created": time.Now().Unix(), "model": c.modelOr(),
 		"choices": []any{map[string]any{
-			"index": 0, "message": map[string]any{"role": "assistant", "content": result.Text, "refusal": nil}, "logprobs": nil, "finish_reason": end.finish,
+			"index": 0, "message": map[string]any{"role": "assistant", "content": text, "refusal": nil}, "logprobs": nil, "finish_reason": finish,
 		}},
-		"usage": usageBody(result.Usage), "gatewayd": receipt(result, end),
-	})
+		"usage": usageBody(usage), "gatewayd": about,
+	}
 }
 
 func (c completion) modelOr() string {

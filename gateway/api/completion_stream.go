@@ -27,14 +27,16 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request, c completion, sa
 	defer cancel(nil)
 	events, done, over := make(chan gateway.Event), make(chan outcome, 1), make(chan struct{})
 	defer close(over)
-	go s.say(ctx, say, done, func(e gateway.Event) {
-		select {
-		case events <- e:
-		case <-over:
-		}
+	go s.guarded(done, func() outcome {
+		result, err := s.Chat.Say(ctx, say, func(e gateway.Event) {
+			select {
+			case events <- e:
+			case <-over:
+			}
+		})
+		return outcome{result, err}
 	})
-	out := &chunkWriter{w: w, control: http.NewResponseController(w), patience: s.Patience, model: c.modelOr(), created: time.Now().Unix(), reasoning: s.ShowReasoning}
-	out.id = "chatcmpl-" + newID()
+	out := s.newChunks(w, c)
 	opening := time.NewTimer(s.OpenAfter)
 	defer opening.Stop()
 	alive := time.NewTicker(s.KeepAlive)
@@ -57,23 +59,26 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request, c completion, sa
 	}
 }
 
-// say runs the turn. A panic of it must not cost the daemon because it is on a goroutine of ours.
-func (s *server) say(ctx context.Context, say gateway.Say, done chan<- outcome, sink func(gateway.Event)) {
+func (s *server) newChunks(w http.ResponseWriter, c completion) *chunkWriter {
+	return &chunkWriter{sse: s.newSSE(w), id: "chatcmpl-" + newID(), model: c.modelOr(), created: time.Now().Unix(), reasoning: s.ShowReasoning}
+}
+
+// guarded runs what a stream tells of. A panic of it must not cost the daemon because it is on a goroutine of ours.
+func (s *server) guarded(done chan<- outcome, do func() outcome) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.Log.Error("turn panicked", "session", say.Session, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			done <- outcome{err: &problem.Error{Kind: problem.Internal, Thing: "session " + say.Session, What: "hit a bug in gatewayd"}}
+			s.Log.Error("stream panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			done <- outcome{err: &problem.Error{Kind: problem.Internal, Thing: "the conversation", What: "hit a bug in gatewayd"}}
 		}
 	}()
-	result, err := s.Chat.Say(ctx, say, sink)
-	done <- outcome{result, err}
+	done <- do()
 }
 
 // finish ends a stream. Before anything was written a refusal still gets its own status; afterwards it is the last event. A client that
 // missed a part, or that is gone, gets no end that could be taken for one.
 func (s *server) finish(w http.ResponseWriter, r *http.Request, c completion, out *chunkWriter, end outcome) {
 	switch {
-	case end.err != nil && !out.begun:
+	case end.err != nil && !out.open:
 		s.fail(w, r, end.err)
 		return
 	case end.err != nil:
@@ -86,7 +91,7 @@ func (s *server) finish(w http.ResponseWriter, r *http.Request, c completion, ou
 		verdict := judge(end.result, out.visible())
 		extra := map[string]any{"gatewayd": receipt(end.result, verdict)}
 		if verdict.refused != nil {
-			if !out.begun {
+			if !out.open {
 				s.fail(w, r, verdict.refused)
 				return
 			}

@@ -11,7 +11,10 @@ import (
 	"strconv"
 	"strings"
 
+	"gatewayd/gateway"
 	"gatewayd/gateway/provider"
+	"gatewayd/gateway/route"
+	"gatewayd/gateway/slash"
 	"gatewayd/sessiondb"
 )
 
@@ -19,6 +22,7 @@ import (
 const (
 	headerSession = "X-Gatewayd-Session-Id"
 	aliasSession  = "X-Hermes-Session-Id"
+	headerKey     = "X-Gatewayd-Session-Key" // the routing key of a chat; the session that it leads to may change
 	headerTurn    = "X-Gatewayd-Turn-Id"
 	headerRow     = "X-Gatewayd-Last-Row"
 
@@ -34,12 +38,68 @@ func namedSession(h http.Header) (string, error) {
 		if id == "" {
 			continue
 		}
-		if len(id) > maxSessionID || strings.Trim(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:@-") != "" {
+		if !usableSession(id) {
 			return "", errField(name, "must be 1 to %d letters, digits and . _ : @ -", maxSessionID)
 		}
 		return id, nil
 	}
 	return "", nil
+}
+
+// place finds the conversation of a request: by its routing key, by the session that it names, or by how its body begins. Where
+// the place is named, the body's history is left out.
+func (s *server) place(r *http.Request, c *completion) (slash.Context, error) {
+	at := slash.Context{Source: gateway.SourceAPI, Key: r.Header.Get(headerKey)}
+	named, err := namedSession(r.Header)
+	switch {
+	case err != nil:
+		return at, err
+	case at.Key != "":
+		c.History = nil
+		at.Session, err = s.keyed(r.Context(), at.Key, c)
+	case named != "":
+		c.History = nil
+		return s.successor(r.Context(), named)
+	default:
+		c.History = withoutCommands(c.History)
+		at.Session, err = s.session(r.Context(), *c)
+	}
+	return at, err
+}
+
+// keyed is the session that a key leads to. A message makes one where there is none; a command does not.
+func (s *server) keyed(ctx context.Context, key string, c *completion) (string, error) {
+	routes := route.Resolver{Store: s.Sessions}
+	if _, command, err := slash.Parse(c.Text); command || err != nil {
+		session, _, err := routes.Look(ctx, key)
+		return session.ID, err
+	}
+	n := sessiondb.NewSession{Key: key, Source: gateway.SourceAPI, Prompt: s.layered(c.System)}
+	if s.Model != nil {
+		n.Model = s.Model().Name
+	}
+	session, _, err := routes.Conversation(ctx, n)
+	return session.ID, err
+}
+
+// successor is the session that a client's own name for one means now: the one of this id, until /new or /resume in it made the
+// name lead to another. The key is what remembers that.
+func (s *server) successor(ctx context.Context, named string) (slash.Context, error) {
+	at := slash.Context{Session: named, Source: gateway.SourceAPI}
+	key, err := route.Origin{Platform: gateway.SourceAPI, Kind: "dm", Chat: named}.Key(route.Rules{})
+	if err != nil {
+		return at, nil //nolint:nilerr // a name that can be no key leads nowhere else
+	}
+	at.Key = key
+	session, there, err := route.Resolver{Store: s.Sessions}.Look(ctx, key)
+	if there {
+		at.Session = session.ID
+	}
+	return at, err
+}
+
+func usableSession(id string) bool {
+	return id != "" && len(id) <= maxSessionID && strings.Trim(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:@-") == ""
 }
 
 // derivedSession is the name of the conversation that begins like this. Chat programs send the whole conversation each time and no

@@ -19,6 +19,7 @@ import (
 
 	"gatewayd/gateway"
 	"gatewayd/gateway/provider"
+	"gatewayd/gateway/slash"
 	"gatewayd/internal/fakellm"
 	"gatewayd/internal/problem"
 	"gatewayd/sessiondb"
@@ -48,6 +49,9 @@ type scripted struct {
 	say    func(ctx context.Context, say gateway.Say, sink func(gateway.Event)) (gateway.Result, error)
 	status gateway.Status
 
+	watch     func(ctx context.Context, session string, sink func(gateway.Event)) error
+	interrupt func(session string, cause error) bool
+
 	mu   sync.Mutex
 	said []gateway.Say
 }
@@ -63,6 +67,25 @@ func (s *scripted) Say(ctx context.Context, say gateway.Say, sink func(gateway.E
 }
 
 func (s *scripted) Status() gateway.Status { return s.status }
+
+func (s *scripted) Post(_ context.Context, say gateway.Say) (gateway.Accepted, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.said = append(s.said, say)
+	return gateway.Accepted{Session: say.Session, UID: say.UID, Position: 1}, nil
+}
+
+func (s *scripted) Watch(ctx context.Context, session string, sink func(gateway.Event)) error {
+	if s.watch == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return s.watch(ctx, session, sink)
+}
+
+func (s *scripted) Interrupt(session string, cause error) bool {
+	return s.interrupt != nil && s.interrupt(session, cause)
+}
 
 func (s *scripted) last() gateway.Say {
 	s.mu.Lock()
@@ -95,6 +118,24 @@ func (noSessions) Sessions(context.Context, sessiondb.ListFilter) ([]sessiondb.S
 
 func (noSessions) Messages(context.Context, string, sessiondb.MessageFilter) ([]sessiondb.Message, error) {
 	return nil, nil
+}
+
+func (noSessions) Resolve(_ context.Context, n sessiondb.NewSession) (sessiondb.Session, bool, error) {
+	return sessiondb.Session{ID: "made", Key: n.Key}, true, nil
+}
+
+func (noSessions) SessionByKey(context.Context, string) (sessiondb.Session, error) {
+	return sessiondb.Session{}, sessiondb.ErrSessionMissing
+}
+
+func (noSessions) CreateSession(_ context.Context, n sessiondb.NewSession) (sessiondb.Session, error) {
+	return sessiondb.Session{ID: n.ID}, nil
+}
+
+func (noSessions) SetTitle(context.Context, string, string) error { return nil }
+
+func (noSessions) Settings(context.Context, string) (sessiondb.Settings, error) {
+	return sessiondb.Settings{}, nil
 }
 
 func (noSessions) Search(context.Context, sessiondb.Query) ([]sessiondb.Hit, error) { return nil, nil }
@@ -182,7 +223,10 @@ func newHouse(t *testing.T, change func(*Options), script ...fakellm.Response) *
 	var running sync.WaitGroup
 	running.Go(func() { _ = g.Run(ctx) })
 	t.Cleanup(func() { stop(); running.Wait() })
-	opts := Options{Chat: g, Sessions: store, Key: testKey, Addr: "127.0.0.1:0", Model: model.Describe, Log: quiet}
+	opts := Options{
+		Chat: g, Sessions: store, Commands: slash.New(slash.Options{Store: store, Gateway: g, Model: model.Describe}),
+		Key: testKey, Addr: "127.0.0.1:0", Model: model.Describe, Log: quiet,
+	}
 	if change != nil {
 		change(&opts)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"gatewayd/gateway/route"
 	"gatewayd/sessiondb"
 )
 
@@ -14,9 +15,17 @@ const (
 	maxPage     = 500
 )
 
-// listSessions answers GET /api/sessions, the last active first. next is the cursor of the following page.
+// listSessions answers GET /api/sessions, the last active first. next is the cursor of the following page. With a key it is the
+// one session that the key leads to, or none; looking makes none.
 func (s *server) listSessions(r *http.Request) (answer, error) {
 	q := newQuery(r)
+	if key := q.text("key"); key != "" {
+		session, there, err := route.Resolver{Store: s.Sessions}.Look(r.Context(), key)
+		if err != nil || !there {
+			return answer{http.StatusOK, map[string]any{"object": "list", "sessions": []any{}, "next": nil}}, err
+		}
+		return ok(map[string]any{"object": "list", "sessions": []any{session}, "next": nil})
+	}
 	filter := sessiondb.ListFilter{
 		Sources: q.list("source"), Limit: int(q.number("limit", 1, maxPage)), IncludeHidden: q.flag("include_hidden"),
 		IncludeArchived: q.flag("include_archived"), OpenOnly: q.flag("open"),

@@ -46,6 +46,7 @@ var commands = []Command{
 	{"usage", nil, "", "tokens and calls of this conversation; needs no model", Beside},
 	{"queue", nil, "TEXT", "say TEXT when the running turn has ended", Queued},
 	{"steer", nil, "TEXT", "say TEXT into the running turn, after its next tool result", Beside},
+	{"busy", nil, "[queue | steer | redirect | interrupt]", "what a message means that comes while a turn runs here", Beside},
 	{"approve", nil, "[id] [session | always]", "let a tool do what it asks to do", Beside},
 	{"deny", nil, "[id]", "refuse what a tool asks to do", Beside},
 	{"help", []string{"commands"}, "[command]", "this list", Beside},

@@ -98,6 +98,7 @@ var List = []Mutation{
 	{"worker-reaches-other-cards", "kanban", "TestAWorkerReachesItsOwnCardAndAddsToOthers"},
 	{"titles-are-not-compared", "sessiondb", "TestATitleBelongsToOneSession"},
 	{"people-of-a-group-meet", "gateway/route", "TestNoTwoPlacesMeet"},
+	{"commands-do-not-ask-whether-a-turn-runs", "gateway/slash", "TestCommandsThatChangeATranscriptAreRefusedBesideATurn"},
 	{"command-needs-its-whole-name", "gateway/slash", "TestWhatIsACommandAndWhatIsAText"},
 	{"breaker-stays-latched", "gateway/provider", "TestTheBreakerOpensProbesAndCloses"},
 	{"silence-is-never-stale", "gateway/provider", "TestCommentsDoNotLookAlive"},

@@ -1,0 +1,126 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"gatewayd/gateway"
+)
+
+// watch answers GET /api/sessions/{session}/events: the events of whatever turns run in a session, for as long as the client
+// stays. It begins with the turn that runs now, as far as it is still known; what ended before is in the rows.
+func (s *server) watch(w http.ResponseWriter, r *http.Request) {
+	session, err := sessionParam(r)
+	if err == nil {
+		_, err = s.Sessions.Session(r.Context(), session)
+	}
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	out := s.newSSE(w)
+	out.comment("watching")
+	s.follow(w, r, out, func(ctx context.Context, sink func(gateway.Event)) outcome {
+		return outcome{err: s.Chat.Watch(ctx, session, sink)}
+	})
+}
+
+// follow writes the events of do until it returns, a comment when there are none for a while, and its end. A client that is gone,
+// or that does not read, ends do's context with ClientGone. It returns only after do has.
+func (s *server) follow(w http.ResponseWriter, r *http.Request, out *sse, do func(context.Context, func(gateway.Event)) outcome) {
+	s.metrics.streams.Inc()
+	defer s.metrics.streams.Dec()
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	events, done, over := make(chan gateway.Event), make(chan outcome, 1), make(chan struct{})
+	defer close(over)
+	go s.guarded(done, func() outcome {
+		return do(ctx, func(e gateway.Event) {
+			select {
+			case events <- e:
+			case <-over:
+			}
+		})
+	})
+	opening := time.NewTimer(s.OpenAfter)
+	defer opening.Stop()
+	alive := time.NewTicker(s.KeepAlive)
+	defer alive.Stop()
+	for {
+		select {
+		case e := <-events:
+			out.send(string(e.Kind), eventBody(e))
+		case <-opening.C:
+			if !out.open {
+				out.comment("accepted")
+			}
+		case <-alive.C:
+			out.comment("keep-alive")
+		case end := <-done:
+			s.ended(w, r, out, end)
+			return
+		}
+		if out.err != nil {
+			cancel(gateway.ClientGone) // whoever does not take what it is sent is gone
+		}
+	}
+}
+
+// ended writes how a stream ends: a refusal with its own status where nothing was written yet, else an event. A client that missed
+// a part, or that is gone, gets no end that could be taken for one.
+func (s *server) ended(w http.ResponseWriter, r *http.Request, out *sse, end outcome) {
+	switch {
+	case r.Context().Err() != nil || out.err != nil || end.result.SinkDropped:
+		if out.open {
+			panic(http.ErrAbortHandler)
+		}
+	case end.err != nil && !out.open:
+		s.fail(w, r, end.err)
+	case end.err != nil:
+		e := asRefusal(end.err)
+		s.Log.Log(r.Context(), levelOf(e), "stream failed", "session", end.result.Session, "status", e.status, "error", end.err)
+		out.send("error", e.envelope())
+	case end.result.Session != "":
+		out.send(string(gateway.EventEnded), resultBody(end.result))
+	}
+}
+
+// eventBody is an event as clients read it; what it has not is left out.
+func eventBody(e gateway.Event) map[string]any {
+	body := map[string]any{}
+	put := func(name, value string) {
+		if value != "" {
+			body[name] = value
+		}
+	}
+	put("text", e.Text)
+	put("tool", e.Tool)
+	put("call_id", e.CallID)
+	put("turn", e.Turn)
+	if e.Kind == gateway.EventToolStarted {
+		body["label"] = label(e.Text)
+	}
+	if e.Kind == gateway.EventToolFinished {
+		body["failed"] = e.Err
+	}
+	if e.Approval != nil {
+		body["approval"] = e.Approval
+	}
+	if e.Result != nil {
+		body["result"] = resultBody(*e.Result)
+	}
+	return body
+}
+
+// resultBody is what became of a turn, with its last stored row, by which a client can prove what it was told.
+func resultBody(result gateway.Result) map[string]any {
+	body := receipt(result, judge(result, false))
+	delete(body, "partial")
+	body["text"], body["finish_reason"], body["retryable"], body["calls"] = result.Text, result.FinishReason, result.Retryable, result.Calls
+	body["usage"] = usageBody(result.Usage)
+	if len(result.PendingSteer) > 0 {
+		body["pending_steer"] = result.PendingSteer
+	}
+	return body
+}
