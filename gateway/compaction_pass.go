@@ -8,6 +8,7 @@ import (
 
 	"gatewayd/gateway/compact"
 	"gatewayd/gateway/provider"
+	"gatewayd/internal/mutation"
 	"gatewayd/internal/problem"
 	"gatewayd/sessiondb"
 )
@@ -97,7 +98,7 @@ func (p *pass) begin() (end func()) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(p.parent))
 	ctx, stop := context.WithTimeoutCause(ctx, p.g.opts.Compaction.Timeout, errFoldTime)
 	leave := context.AfterFunc(p.parent, func() {
-		if cause := causeOf(p.parent); cause != Redirect && cause != ClientGone {
+		if cause := causeOf(p.parent); cause != Redirect && cause != ClientGone || mutation.On("compaction-ends-with-its-client") {
 			cancel(cause)
 		}
 	})
@@ -143,6 +144,11 @@ func (p *pass) take() (release func(), done folded, ok bool) {
 		release()
 		return nil, p.ended(folded{word: p.orInterrupted(persistFailed), err: err}), false
 	}
+	if !p.manual && sessiondb.See(rows) != sessiondb.See(p.rows) { // another compaction was quicker
+		release()
+		p.rows = rows
+		return nil, p.ended(folded{word: stale, rows: rows, changed: true}), false
+	}
 	p.rows = rows
 	return release, folded{}, true
 }
@@ -185,10 +191,8 @@ func (p *pass) summed(step foldStep) folded {
 
 func (p *pass) choose(step foldStep) (compact.Fold, bool) {
 	rules := p.g.opts.Compaction.Rules
-	if step == foldHere {
-		if f, some := rules.Choose(p.rows, p.budget, compact.Choice{Here: p.here}); some {
-			return f, true
-		}
+	if step == foldHere { // never more than was asked for
+		return rules.Choose(p.rows, p.budget, compact.Choice{Here: p.here})
 	}
 	f, some := rules.Choose(p.rows, p.budget, compact.Choice{Squeeze: step == foldMore})
 	if !some && p.manual {
@@ -255,7 +259,7 @@ func (p *pass) remember(st sessiondb.CompactionState) {
 
 func (p *pass) ended(done folded) folded {
 	done.state = p.state
-	if !done.changed {
+	if done.rowsBefore == 0 { // nothing was written
 		done.before, done.after = p.used.tokens, p.used.tokens
 		done.rowsBefore, done.rowsAfter = len(p.rows), len(p.rows)
 	}

@@ -16,22 +16,21 @@ func (p *pass) roll() (done folded) {
 			p.report(done)
 		}
 	}()
-	seen := sessiondb.See(p.rows)
 	f, defrag, some := p.nextRoll(sessiondb.CompactionState{})
 	if !some {
 		return done // before any lease: most turns fold nothing
 	}
 	release, done, ok := p.take()
 	if !ok {
-		if done.word == persistFailed {
+		switch done.word {
+		case persistFailed:
 			done.word = noWatermark
+		case stale:
+			done.word = staleGeneration
 		}
 		return done
 	}
 	defer release()
-	if sessiondb.See(p.rows) != seen {
-		return p.ended(folded{word: staleGeneration})
-	}
 	if f, defrag, some = p.nextRoll(p.state); !some {
 		return p.ended(folded{word: exchangeSkipped})
 	}

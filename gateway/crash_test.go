@@ -32,6 +32,9 @@ const (
 )
 
 func childMain(role string) int {
+	if role == foldRole {
+		return childFold(os.Getenv(dirVariable), os.Getenv(llmVariable))
+	}
 	if role == daemonRole {
 		return childDaemon(os.Getenv(dirVariable), os.Getenv(llmVariable))
 	}
@@ -76,10 +79,10 @@ type child struct {
 	acks *bufio.Scanner
 }
 
-func startChild(t *testing.T, dir, url string) *child {
+func startChild(t *testing.T, dir, url string, env ...string) *child {
 	t.Helper()
 	cmd := exec.CommandContext(soon(t), os.Args[0])
-	cmd.Env = append(os.Environ(), roleVariable+"=gateway", dirVariable+"="+dir, llmVariable+"="+url)
+	cmd.Env = append(append(os.Environ(), roleVariable+"=gateway", dirVariable+"="+dir, llmVariable+"="+url), env...)
 	cmd.Stderr = io.Discard
 	in, err := cmd.StdinPipe()
 	if err != nil {
