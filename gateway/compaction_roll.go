@@ -16,8 +16,7 @@ func (p *pass) roll() (done folded) {
 			p.report(done)
 		}
 	}()
-	f, defrag, some := p.nextRoll(sessiondb.CompactionState{})
-	if !some {
+	if _, _, some := p.nextRoll(sessiondb.CompactionState{}); !some {
 		return done // before any lease: most turns fold nothing
 	}
 	release, done, ok := p.take()
@@ -31,7 +30,8 @@ func (p *pass) roll() (done folded) {
 		return done
 	}
 	defer release()
-	if f, defrag, some = p.nextRoll(p.state); !some {
+	f, defrag, some := p.nextRoll(p.state)
+	if !some {
 		return p.ended(folded{word: exchangeSkipped})
 	}
 	return p.ended(p.rollOne(f, defrag))

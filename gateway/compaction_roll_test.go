@@ -22,7 +22,10 @@ func rolling(o *Options) {
 // summaries gives each request for one a number, and calls a tool in each turn.
 func numbered(f *foldHouse) {
 	n := 0
-	f.aux = func(fakellm.Request) fakellm.Response { n++; return fakellm.Text{Text: fmt.Sprintf("Notes %d.", n), ChunkChars: 100} }
+	f.aux = func(fakellm.Request) fakellm.Response {
+		n++
+		return fakellm.Text{Text: fmt.Sprintf("Notes %d.", n), ChunkChars: 100}
+	}
 	f.ask = func(r fakellm.Request) fakellm.Response {
 		messages := sentMessages(f.t, r)
 		if strings.Contains(string(messages[len(messages)-1]), `"role":"user"`) {
