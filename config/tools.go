@@ -11,8 +11,8 @@ type Tools struct {
 	ApprovalTimeout time.Duration `yaml:"approval_timeout" default:"60s" min:"1s" max:"5m"`
 	// Allow lists what nobody is asked about: rules, commands in which * stands for any text, and tools.
 	Allow []string `yaml:"allow"`
-	// Files is deny or allow: whether files may be written and patched. Reading below the working directory is always free.
-	Files string `yaml:"files" default:"deny" oneof:"deny allow"`
+	// Files is whether files may be written and patched, in the words of Terminal. Reading below the working directory is always free.
+	Files string `yaml:"files" default:"deny" oneof:"deny ask ask-all allow"`
 	// TerminalTimeout ends one command.
 	TerminalTimeout time.Duration `yaml:"terminal_timeout" default:"180s" min:"1s"`
 	// BackgroundTimeout ends a command in the background; one that was asked for with a timeout of its own has that.

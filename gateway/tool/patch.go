@@ -36,6 +36,9 @@ func (Patch) ReadOnly(json.RawMessage) bool { return false }
 // Permission says that policy decides.
 func (Patch) Permission() Permission { return NeedsFiles }
 
+// Writes gives the gate the file's full path.
+func (t Patch) Writes(call Call) []string { return t.files.written(call) }
+
 type edit struct {
 	Old, New   string
 	ReplaceAll bool `json:"replace_all"`

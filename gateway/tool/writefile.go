@@ -36,6 +36,9 @@ func (WriteFile) ReadOnly(json.RawMessage) bool { return false }
 // Permission says that policy decides.
 func (WriteFile) Permission() Permission { return NeedsFiles }
 
+// Writes gives the gate the file's full path.
+func (w WriteFile) Writes(call Call) []string { return w.files.written(call) }
+
 // Run writes.
 func (w WriteFile) Run(ctx context.Context, call Call) Result {
 	var args struct {
@@ -79,6 +82,19 @@ func countLines(text string) int {
 		n++
 	}
 	return n
+}
+
+// written is the full path that a call would write, with its links followed.
+func (f *Files) written(call Call) []string {
+	var args struct{ Path string }
+	if decode(call.Args, &args) != nil || args.Path == "" {
+		return nil
+	}
+	path := args.Path
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(f.base(call), path)
+	}
+	return []string{real(filepath.Clean(path))}
 }
 
 // existing is a file that is about to be changed.
