@@ -15,6 +15,9 @@ import (
 
 func TestMain(m *testing.M) {
 	reaper.Main()
+	if dir := os.Getenv("GATEWAYD_TEST_SWARM"); dir != "" {
+		swarm(dir)
+	}
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	code := m.Run()
 	if err := goleak.Find(); code == 0 && err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -106,7 +107,13 @@ func assertGone(t *testing.T, file string) {
 
 func TestTerminalOutputIsBoundedWhileItComes(t *testing.T) {
 	run := shell(t, TerminalOptions{})
-	r := run(soon(t), map[string]any{"command": "head -c 30000000 /dev/zero | tr '\\0' A; echo; echo done"})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	r := run(soon(t), map[string]any{"command": "head -c 30000000 /dev/zero | tr '\\0' A; echo; for i in $(seq 20000); do echo a line; done; echo done"})
+	runtime.ReadMemStats(&after)
+	if all := after.TotalAlloc - before.TotalAlloc; all > 10<<20 {
+		t.Errorf("%d bytes of memory were taken for 30 MB of output", all)
+	}
 	if len(r.Content) > 60_000 || !strings.HasSuffix(r.Content, "done\n[exit 0]") || !strings.Contains(r.Content, "left out") {
 		t.Errorf("%d bytes, ends %.60q", len(r.Content), r.Content[max(0, len(r.Content)-60):])
 	}
