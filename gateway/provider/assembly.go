@@ -19,6 +19,7 @@ var (
 // assembly builds one answer out of chunks. It is a pure state machine: what the sink shall see is returned, not sent.
 type assembly struct {
 	text, reasoning strings.Builder
+	half            string // the beginning of a character, whose end comes with the next chunk
 	calls           []*callParts
 	thoughts        []*thought
 	finish          string
@@ -95,7 +96,7 @@ func (a *assembly) unlessRepeated(message map[string]json.RawMessage) map[string
 
 // takeDelta adds one delta object. Servers that send reasoning under both of its names send it twice, so the first one counts.
 func (a *assembly) takeDelta(body map[string]json.RawMessage, delta *Delta) (bool, error) {
-	text := looseText(body["content"]) + looseText(body["refusal"])
+	text := whole(&a.half, rawText(body["content"])+looseText(body["refusal"]))
 	reasoning := looseText(body["reasoning_content"])
 	if reasoning == "" {
 		reasoning = looseText(body["reasoning"])

@@ -314,7 +314,7 @@ func (a *assembly) growBlock(index int64, delta map[string]json.RawMessage) (Del
 		}
 		return Delta{}, true, nil
 	}
-	return a.say(looseText(delta["text"]))
+	return a.say(whole(&a.half, rawText(delta["text"])))
 }
 
 func (a *assembly) say(text string) (Delta, bool, error) {

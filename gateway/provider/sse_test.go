@@ -125,20 +125,62 @@ func FuzzEvents(f *testing.F) {
 	})
 }
 
-// FuzzChunk holds that no chunk makes the assembly panic, and that only whole objects are ever called complete.
+// FuzzChunk holds for both wires that no chunk makes the assembly panic, that only whole objects are ever called complete, and that an answer's text is
+// the pieces that were shown.
 func FuzzChunk(f *testing.F) {
 	f.Add([]byte(`{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"name":"x","arguments":"{}"}}]}}]}`))
 	f.Add([]byte(`{"choices":{"delta":{"content":[{"text":"x"},4]}},"usage":{"prompt_tokens":"7"}}`))
 	f.Add([]byte(`{"error":{"message":"x","code":"429"}}`))
+	f.Add([]byte("{\"choices\":[{\"delta\":{\"content\":\"half \xe2\x82\"}}]}"))
+	f.Add([]byte(`{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"a","name":"ls","input":{"p":1}}}`))
+	f.Add([]byte(`{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{\"p\""}}`))
+	f.Add([]byte(`{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"s"}}`))
+	f.Add([]byte(`{"type":"message_delta","delta":{"stop_reason":"max_tokens"},"usage":{"output_tokens":-3}}`))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		a := &assembly{}
-		for range 2 {
-			_, _, _ = a.apply(in)
-		}
-		for _, call := range a.response().ToolCalls {
-			if call.ID == "" {
-				t.Error("a call without id")
+		for _, wire := range []dialect{chatAPI{}, messagesAPI{}} {
+			a, shown := &assembly{}, ""
+			for range 3 {
+				delta, _, _ := wire.apply(a, event{Data: in})
+				shown += delta.Text
+			}
+			got := a.response()
+			if got.Text != shown {
+				t.Errorf("text %q, shown %q", got.Text, shown)
+			}
+			ids := map[string]bool{}
+			for _, call := range got.ToolCalls {
+				if call.ID == "" || ids[call.ID] {
+					t.Errorf("an id is missing or there twice: %+v", got.ToolCalls)
+				}
+				ids[call.ID] = true
+			}
+			if u := got.Usage; u.Prompt < 0 || u.Completion < 0 || u.Cached > u.Prompt {
+				t.Errorf("usage %+v", u)
 			}
 		}
 	})
+}
+
+// A server that cuts its text at bytes sends half a character now and half of it later.
+func TestACharacterCutInTwoIsOneCharacter(t *testing.T) {
+	for _, api := range []dialect{chatAPI{}, messagesAPI{}} {
+		a, shown := &assembly{}, []string(nil)
+		text := "a€😀é\xff."
+		for i := range len(text) {
+			chunk := `{"choices":[{"delta":{"content":"` + text[i:i+1] + `"}}]}`
+			if _, ok := api.(messagesAPI); ok {
+				chunk = `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"` + text[i:i+1] + `"}}`
+			}
+			delta, _, err := api.apply(a, event{Data: []byte(chunk)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if delta.Text != "" {
+				shown = append(shown, delta.Text)
+			}
+		}
+		if got := strings.Join(shown, "|"); got != "a|€|😀|é|\uFFFD|." || a.response().Text != strings.Join(shown, "") {
+			t.Errorf("shown %q, kept %q", got, a.response().Text)
+		}
+	}
 }
