@@ -1,0 +1,144 @@
+package provider
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// apply takes one event of the stream, or a whole message from a server that does not stream.
+func (messagesAPI) apply(a *assembly, e event) (Delta, bool, error) {
+	top := looseObject(e.Data)
+	if top == nil {
+		return Delta{}, false, errGarbage
+	}
+	kind := looseText(top["type"])
+	if kind == "error" || kind == "" && !isNull(top["error"]) {
+		return Delta{}, false, classify(0, nil, e.Data)
+	}
+	index, _ := looseInt(top["index"])
+	switch kind {
+	case "message_start", "message":
+		return a.startMessage(top, kind)
+	case "content_block_start":
+		return a.startBlock(index, looseObject(top["content_block"]))
+	case "content_block_delta":
+		return a.growBlock(index, looseObject(top["delta"]))
+	case "message_delta":
+		a.stop(looseText(looseObject(top["delta"])["stop_reason"]))
+		a.countMessages(top["usage"])
+	case "message_stop":
+		a.done = true
+	}
+	return Delta{}, false, nil // ping, content_block_stop, and what will come to be
+}
+
+func (a *assembly) startMessage(top map[string]json.RawMessage, kind string) (delta Delta, meaningful bool, err error) {
+	message := top
+	if kind == "message_start" {
+		message = looseObject(top["message"])
+	}
+	if model := looseText(message["model"]); model != "" {
+		a.model = model
+	}
+	a.countMessages(message["usage"])
+	if kind == "message_start" {
+		return delta, false, nil
+	}
+	for i, raw := range looseList(message["content"]) {
+		more, _, err := a.startBlock(int64(i), looseObject(raw))
+		if err != nil {
+			return delta, true, err
+		}
+		delta.Text += more.Text
+		delta.Reasoning += more.Reasoning
+		delta.ToolName = more.ToolName
+	}
+	a.stop(looseText(message["stop_reason"]))
+	return delta, true, nil
+}
+
+// startBlock begins a block. Servers that do not stream arguments send them whole here.
+func (a *assembly) startBlock(index int64, content map[string]json.RawMessage) (Delta, bool, error) {
+	switch looseText(content["type"]) {
+	case "tool_use":
+		call := &callParts{index: index, id: looseText(content["id"])}
+		a.calls = append(a.calls, call)
+		if len(a.calls) > maxCalls {
+			return Delta{}, false, errTooManyCalls
+		}
+		if input := looseObject(content["input"]); len(input) > 0 {
+			call.whole = argumentText(content["input"])
+		}
+		return Delta{ToolName: call.addName(looseText(content["name"]))}, true, nil
+	case "thinking":
+		a.thoughts = append(a.thoughts, &thought{index: index, signature: looseText(content["signature"])})
+		return a.think(looseText(content["thinking"]))
+	case "redacted_thinking":
+		a.thoughts = append(a.thoughts, &thought{index: index, hidden: looseText(content["data"])})
+		return Delta{}, true, nil
+	}
+	return a.say(looseText(content["text"]))
+}
+
+func (a *assembly) growBlock(index int64, delta map[string]json.RawMessage) (Delta, bool, error) {
+	switch looseText(delta["type"]) {
+	case "input_json_delta":
+		call := a.find(index, "")
+		if call == nil {
+			return Delta{}, false, fmt.Errorf("%w: arguments for a call that has not begun", errGarbage)
+		}
+		call.arguments.WriteString(argumentText(delta["partial_json"]))
+		return Delta{}, true, nil
+	case "thinking_delta":
+		return a.think(looseText(delta["thinking"]))
+	case "signature_delta":
+		if n := len(a.thoughts); n > 0 {
+			a.thoughts[n-1].signature += looseText(delta["signature"])
+		}
+		return Delta{}, true, nil
+	}
+	return a.say(whole(&a.half, rawText(delta["text"])))
+}
+
+func (a *assembly) say(text string) (Delta, bool, error) {
+	a.text.WriteString(text)
+	return Delta{Text: text}, text != "", nil
+}
+
+func (a *assembly) think(text string) (Delta, bool, error) {
+	a.reasoning.WriteString(text)
+	if n := len(a.thoughts); n > 0 {
+		a.thoughts[n-1].text += text
+	}
+	return Delta{Reasoning: text}, text != "", nil
+}
+
+// stops are the API's words for why an answer ended, in ours.
+var stops = map[string]string{
+	"end_turn": "stop", "stop_sequence": "stop", "pause_turn": "stop", "max_tokens": "length", "model_context_window_exceeded": "length",
+	"tool_use": "tool_calls", "refusal": "content_filter",
+}
+
+func (a *assembly) stop(reason string) {
+	if ours := stops[reason]; ours != "" {
+		reason = ours
+	}
+	if reason != "" {
+		a.finish = reason
+	}
+}
+
+// countMessages reads usage. The first event counts the prompt and the last one the answer; later totals replace earlier ones.
+func (a *assembly) countMessages(raw json.RawMessage) {
+	fields := looseObject(raw)
+	read := func(name string, into *int64) {
+		if n, ok := looseInt(fields[name]); ok && n >= 0 {
+			*into = n
+		}
+	}
+	read("input_tokens", &a.fresh)
+	read("cache_read_input_tokens", &a.usage.Cached)
+	read("cache_creation_input_tokens", &a.usage.CacheWrite)
+	read("output_tokens", &a.usage.Completion)
+	a.usage.Prompt = a.fresh + a.usage.Cached + a.usage.CacheWrite
+}
