@@ -60,8 +60,8 @@ func (t *turn) makeRoom() *exit {
 	if t.g.opts.Compaction.Off || len(t.rows) < rowsLeast {
 		return nil
 	}
-	p := t.pass(t.trigger(first))
-	if p.trigger == "" {
+	p := t.pass("")
+	if p.trigger = t.trigger(p, first); p.trigger == "" {
 		t.pruned(p)
 		return nil
 	}
@@ -76,8 +76,8 @@ func (t *turn) makeRoom() *exit {
 }
 
 // trigger says why the conversation is to be compacted now, or "".
-func (t *turn) trigger(first bool) string {
-	opts, used, b := t.g.opts.Compaction, t.weighed(), t.budget()
+func (t *turn) trigger(p *pass, first bool) string {
+	opts, used, b := t.g.opts.Compaction, p.used, p.budget
 	switch {
 	case first && (len(t.rows) > opts.HardRows || used.tokens > int(hygieneShare*float64(b.Window))):
 		return "hygiene"

@@ -70,6 +70,11 @@ func (g *Gateway) Compress(ctx context.Context, session string, c Compress) (Com
 	if err != nil {
 		return Compressed{}, explained(err, "session "+session)
 	}
+	if s.EndedAt != nil {
+		return Compressed{}, &problem.Error{
+			Kind: problem.Conflict, Thing: "session " + session, What: "has ended", Fate: "nothing was changed", Remedy: "send it a message to go on with it, then compress it",
+		}
+	}
 	var out Compressed
 	j := &job{session: s, ctx: ctx, sink: newSink(nil), done: make(chan struct{}), work: func(t *turn) (err error) {
 		out, err = t.compress(c)

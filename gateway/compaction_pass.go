@@ -216,13 +216,17 @@ func (p *pass) stubs(step foldStep) folded {
 
 // commit writes the plan, whole or not at all, and remembers what it gained.
 func (p *pass) commit(plan compact.Plan, done folded) folded {
-	ctx, cancel := context.WithTimeout(p.ctx, writeTimeout)
+	ctx := p.ctx
+	if p.outOfTime() { // the summary was late; what stands in its place is not
+		ctx = context.WithoutCancel(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	written, err := p.g.opts.Store.ArchiveAndCompact(ctx, plan.Compaction(p.lease, p.rows))
 	switch {
 	case errors.Is(err, sessiondb.ErrStalePlan):
 		done.word, done.err = stale, err
-		done.rows, _ = p.g.opts.Store.Transcript(p.ctx, p.session)
+		done.rows, _ = p.g.opts.Store.Transcript(ctx, p.session)
 		done.changed = done.rows != nil
 		return done
 	case err != nil:
@@ -275,11 +279,14 @@ func (p *pass) say(text string) {
 
 // orInterrupted tells a failure from the end of the pass.
 func (p *pass) orInterrupted(word string) string {
-	if p.ctx.Err() != nil && !errors.Is(context.Cause(p.ctx), errFoldTime) {
+	if p.ctx.Err() != nil && !p.outOfTime() {
 		return interrupted
 	}
 	return word
 }
+
+// outOfTime reports that the pass took longer than it may.
+func (p *pass) outOfTime() bool { return errors.Is(context.Cause(p.ctx), errFoldTime) }
 
 // compactionLease takes the right to compact a session.
 func (g *Gateway) compactionLease(ctx context.Context, session, why string) (sessiondb.Lease, error) {

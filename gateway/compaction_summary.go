@@ -42,7 +42,8 @@ func (p *pass) summary(f compact.Fold) (string, folded) {
 // summariser hangs again and again, and when it wrote what must not stand there.
 func (p *pass) poorer(err error) bool {
 	e, ok := errors.AsType[*provider.Error](err)
-	return p.proven || ok && e.Class == provider.Timeout && compact.Repeated(p.state) || errors.Is(err, compact.ErrRejected)
+	hung := ok && e.Class == provider.Timeout || p.outOfTime()
+	return p.proven || hung && compact.Repeated(p.state) || errors.Is(err, compact.ErrRejected)
 }
 
 // complete adds what is found without a model.

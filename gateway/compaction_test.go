@@ -506,3 +506,24 @@ func TestTheConversationsModelStandsInForTheSummariser(t *testing.T) {
 		}
 	}
 }
+
+// A summariser that hangs costs its time and no more: after the second time, and where nothing fits without one, the summary is made
+// without a model.
+func TestASummariserThatHangsIsNotWaitedForTwice(t *testing.T) {
+	f := newFoldHouse(t, 100_000, func(o *Options) { o.Compaction.Timeout = 200 * time.Millisecond })
+	f.fill(8, 1000)
+	f.aux = func(fakellm.Request) fakellm.Response { return fakellm.Hang{} }
+	f.ask = func(r fakellm.Request) fakellm.Response {
+		if len(r.Body)/4 > 3000 {
+			return fakellm.Error{Status: 400, Message: tooLong}
+		}
+		return fakellm.Text{Text: "fits"}
+	}
+	if r := f.ask1(1); r.Text != "fits" || !strings.Contains(notesIn(f.rows("s1")), "No summary could be written") {
+		t.Errorf("%+v", r)
+	}
+	if st := f.state(); st.Failures != 0 {
+		t.Errorf("after a compaction that was made: %+v", st)
+	}
+	f.books(1)
+}

@@ -55,14 +55,31 @@ func windowOrigin(about provider.Description) string {
 
 // asker asks servers for windows, each at most once in a while: one that does not say now will not say with the next request.
 type asker struct {
-	mu    sync.Mutex
-	asked map[string]time.Time
+	mu     sync.Mutex
+	asked  map[string]time.Time
+	warned map[string]bool
 }
 
 const (
 	askBound = 2 * time.Second
 	askAgain = 10 * time.Minute
 )
+
+// warn says something of a model once in the life of a process.
+func (a *asker) warn(m provider.Model, say func()) {
+	about := m.Describe()
+	key := about.BaseURL + " " + about.Name
+	a.mu.Lock()
+	first := !a.warned[key]
+	if a.warned == nil {
+		a.warned = map[string]bool{}
+	}
+	a.warned[key] = true
+	a.mu.Unlock()
+	if first {
+		say()
+	}
+}
 
 func (a *asker) ask(ctx context.Context, m provider.Model) {
 	server, ok := m.(interface{ AskWindow(context.Context) })
@@ -133,7 +150,20 @@ func (t *turn) weighed() used {
 }
 
 // budget applies the rules to the turn's model.
-func (t *turn) budget() compact.Budget { return t.g.budgetOf(t.ctx, t.model, compact.Size(t.rows)) }
+func (t *turn) budget() compact.Budget {
+	size := 0
+	for i := 0; i < len(t.rows) && size < askFrom; i++ {
+		size += compact.RowTokens(t.rows[i])
+	}
+	b := t.g.budgetOf(t.ctx, t.model, size)
+	if b.Window < compact.LeastFor && size >= askFrom && len(t.g.opts.Tools.Specs()) > 0 {
+		t.g.windows.warn(t.model, func() {
+			w := t.g.windowOf(t.ctx, t.model, used{})
+			t.log.Warn("the model's window is small for a conversation with tools", "model", w.Model, "window", w.Tokens, "origin", w.Origin, "remedy", w.Warning)
+		})
+	}
+	return b
+}
 
 // overhead is what a request carries beside the rows.
 func (g *Gateway) overhead(system string) int {

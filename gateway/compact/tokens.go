@@ -15,10 +15,12 @@ const rowOverhead = 6
 func Tokens(text string) int {
 	ascii, half, whole := 0, 0, 0
 	for i := 0; i < len(text); {
-		if text[i] < utf8.RuneSelf {
-			ascii++
+		begin := i
+		for i < len(text) && text[i] < utf8.RuneSelf {
 			i++
-			continue
+		}
+		if ascii += i - begin; i == len(text) {
+			break
 		}
 		r, n := utf8.DecodeRuneInString(text[i:])
 		if r >= 0x1100 {
