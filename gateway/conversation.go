@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime/debug"
 	"slices"
 
@@ -56,6 +57,9 @@ func (g *Gateway) enqueue(j *job) error {
 	}
 	if len(c.box) >= g.opts.Mailbox && !j.say.waiting && j.say.pending == nil {
 		return errMailboxFull(c.id, len(c.box))
+	}
+	if before := len(c.box); c.turn != nil || before > 0 {
+		j.sink.put(Event{Kind: EventQueued, Text: fmt.Sprintf("place %d in this conversation", before+1)})
 	}
 	c.put(j)
 	return nil
@@ -118,7 +122,11 @@ func (g *Gateway) converse(c *conversation) {
 			return
 		}
 		g.attempt(t, j)
-		g.ended(c, j)
+		if g.ended(c, j) {
+			if _, err := g.opts.Store.Withdraw(context.Background(), j.say.UID); err != nil {
+				g.log.Warn("a stopped message stays in the inbox", "session", c.id, "error", err)
+			}
+		}
 		close(j.done)
 	}
 }
@@ -159,11 +167,11 @@ func (g *Gateway) attempt(t *turn, j *job) {
 }
 
 // ended counts a turn. What was said into it and found no place becomes messages of their own, behind those that wait; a message
-// of the inbox whose turn did not begin is tried again.
-func (g *Gateway) ended(c *conversation, j *job) {
+// of the inbox whose turn did not begin is tried again, unless somebody stopped it: that one is to be withdrawn.
+func (g *Gateway) ended(c *conversation, j *job) (withdraw bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	c.turn.feed.end(&j.result)
+	t := c.turn
 	c.turn = nil
 	for _, w := range c.steers {
 		j.result.PendingSteer = append(j.result.PendingSteer, w.Content)
@@ -172,8 +180,16 @@ func (g *Gateway) ended(c *conversation, j *job) {
 		}
 	}
 	c.steers = nil
+	t.feed.end(&j.result)
 	if j.err != nil && j.say.waiting {
-		g.missed[c.id]++
+		switch cause := context.Cause(t.ctx); {
+		case cause == Stop:
+			withdraw = true
+		case cause == Redirect && !g.draining:
+			c.box = append(c.box, g.waitingJob(j.session, t.waiting()))
+		default:
+			g.missed[c.id]++
+		}
 	}
 	g.turns++
 	r := j.result
@@ -183,6 +199,7 @@ func (g *Gateway) ended(c *conversation, j *job) {
 	case !r.Completed:
 		g.failed++
 	}
+	return withdraw
 }
 
 // interrupt ends the running turn, if any. The first cause counts.

@@ -86,6 +86,7 @@ type Gateway struct {
 	conversations map[string]*conversation
 	running       bool // Run was called
 	draining      bool
+	blind         bool           // Recover found a store that takes no rows
 	held          []*job         // turns to resume and accepted messages, until Run
 	missed        map[string]int // sessions with accepted messages whose turn did not begin: tries
 	idle          chan struct{}  // closed when draining and no conversation is left

@@ -93,6 +93,11 @@ func (g *Gateway) dispatch(session sessiondb.Session, say Say, w sessiondb.Waiti
 	return accepted, j, nil
 }
 
+// waiting is the turn's message as it lies in the inbox.
+func (t *turn) waiting() sessiondb.Waiting {
+	return sessiondb.Waiting{UID: t.say.UID, Session: t.session.ID, Mode: sessiondb.InboxTurn, Source: t.say.Source, Dir: t.say.Dir, Content: t.say.Text, Wire: t.say.Wire}
+}
+
 // waitingJob is a message of the inbox as a turn of its own.
 func (g *Gateway) waitingJob(session sessiondb.Session, w sessiondb.Waiting) *job {
 	return &job{
@@ -249,11 +254,25 @@ func (g *Gateway) rescue(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
+		g.lookAgain(ctx)
 		for _, session := range g.overdue() {
 			if err := g.again(ctx, session); err != nil {
 				g.log.Warn("accepted messages wait on", "session", session, "error", err)
 			}
 		}
+	}
+}
+
+// lookAgain is look for a store that took no rows at the start and takes them now.
+func (g *Gateway) lookAgain(ctx context.Context) {
+	g.mu.Lock()
+	missed := g.blind
+	g.mu.Unlock()
+	if !missed || g.opts.Store.Writable() != nil {
+		return
+	}
+	if _, err := g.look(ctx); err != nil {
+		g.log.Warn("interrupted turns not all found", "error", err)
 	}
 }
 

@@ -337,3 +337,49 @@ func (w *watcher) leave() {
 		w.t.Error(err)
 	}
 }
+
+func TestAStoppedMessageThatHadNotBegunIsNotSaidLater(t *testing.T) {
+	h := newHouse(t, nil, fakellm.Text{Text: "one"}, fakellm.Text{Text: "two"})
+	h.say(Say{Text: "first"})
+	holder, err := sessiondb.SelfHolder("another process")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := h.store.TryTurn(soon(t), "s1", holder, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.post(Say{Text: "waits for the other process"})
+	until(t, h, "waiting for the lease", func(s Status) bool { return len(s.Running) == 1 })
+	if !h.Interrupt("s1", Stop) {
+		t.Error("there was no turn to stop")
+	}
+	until(t, h, "stopped", func(s Status) bool { return s.Conversations == 0 })
+	if got := h.inbox(); len(got) != 0 {
+		t.Errorf("inbox %q", got)
+	}
+	if err := h.store.Release(soon(t), l); err != nil {
+		t.Fatal(err)
+	}
+	if h.say(Say{Text: "second"}); shape(h.rows("s1")) != "user assistant user assistant" {
+		t.Error(shape(h.rows("s1")))
+	}
+}
+
+func TestAMessageThatWaitsIsToldItsPlace(t *testing.T) {
+	gate := make(chan struct{})
+	h := newHouse(t, nil, fakellm.Text{Text: "one", Gate: gate}, fakellm.Text{Text: "two"})
+	go func() { _, _ = h.Say(soon(t), Say{Session: "s1", Source: SourceAPI, Text: "first"}, nil) }()
+	wait(t, h.llm, 1)
+	told := make(chan Event, 100)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = h.Say(soon(t), Say{Session: "s1", Source: SourceAPI, Text: "second"}, func(e Event) { told <- e })
+	}()
+	if e := <-told; e.Kind != EventQueued || !strings.Contains(e.Text, "place 1") {
+		t.Errorf("%+v", e)
+	}
+	close(gate)
+	<-done
+}

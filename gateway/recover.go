@@ -18,7 +18,16 @@ import (
 // is in its Recovered.
 func (g *Gateway) Recover(ctx context.Context) ([]Recovered, error) {
 	g.reclaim(ctx)
-	if err := g.opts.Store.Writable(); err != nil {
+	return g.look(ctx)
+}
+
+// look is Recover without waiting for commands: in the middle of a life they are this one's.
+func (g *Gateway) look(ctx context.Context) ([]Recovered, error) {
+	err := g.opts.Store.Writable()
+	g.mu.Lock()
+	g.blind = err != nil
+	g.mu.Unlock()
+	if err != nil {
 		g.log.Warn("interrupted turns are not looked for, the store takes no rows", "error", err)
 		return nil, nil
 	}

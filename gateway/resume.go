@@ -94,6 +94,7 @@ func (t *turn) reopen() error {
 		err = errors.Join(errNothingToResume, err)
 	}
 	if err != nil {
+		t.giveUp()
 		return t.notOpened(err)
 	}
 	t.rows, t.begun, t.result.Resumed = rows, true, t.say.pending.Attempts-1
@@ -102,6 +103,18 @@ func (t *turn) reopen() error {
 	}
 	t.log.Info("turn resumed", "attempt", t.say.pending.Attempts)
 	return nil
+}
+
+// giveUp closes a turn that somebody stopped before it went on.
+func (t *turn) giveUp() {
+	if context.Cause(t.ctx) != Stop {
+		return
+	}
+	ctx, cancel := t.writing()
+	defer cancel()
+	if _, err := t.g.shut(ctx, t.lease, cutTurn{t.session.ID, t.say.pending, nil}, cutOffAnswer); err != nil {
+		t.log.Warn("a stopped turn is still pending", "error", err)
+	}
 }
 
 // errNothingToResume: the turn has ended after all.
