@@ -31,7 +31,7 @@ func (d *daemon) makeAPI(context.Context) error {
 		Handler: api.New(api.Options{
 			Chat: d.gateway, Sessions: d.store, Commands: d.commands(), Store: d.store, Boards: boardDoor{d.root, d}, Dispatch: dispatchDoor{d.dispatcher}, Notices: noticeDoor{d},
 			Model: d.model.Describe, Checks: d.checks, Status: func(context.Context) any { return d.status() }, Receipt: d.gateway.Receipt, Diagnose: d.dispatcher.Diagnose, Lanes: d.lanes,
-			MCP: d.mcp(), RunToken: worker.NewSigner(d.key.Reveal()).Fence,
+			Stopping: d.apiStops, MCP: d.mcp(), RunToken: worker.NewSigner(d.key.Reveal()).Fence,
 			Key: d.key.Reveal(), Addr: d.listener.Addr().String(), AllowedHosts: d.config.API.AllowedHosts,
 			AllowedOrigins: d.config.API.AllowedOrigins, MaxBody: d.config.API.MaxBodyBytes, MaxTurns: d.config.API.MaxConcurrentTurns,
 			SystemPrompt: d.config.Agent.SystemPrompt, PID: os.Getpid(), Version: version, Started: d.started, Metrics: metrics, Log: d.log,

@@ -133,6 +133,8 @@ type Options struct {
 
 	KeepAlive, OpenAfter, Patience, BodyTime time.Duration
 
+	Stopping <-chan struct{} // closed when streams that wait for something are to end; nil: never
+
 	PID     int
 	Version string
 	Started time.Time
@@ -146,6 +148,8 @@ type server struct {
 	origins *originGate
 	turns   chan struct{} // a place for each turn; nil without a limit
 	metrics *metrics
+
+	boardWatch boardWatch
 }
 
 // New builds the handler. It starts nothing and keeps no state but the number of turns under way.
@@ -199,6 +203,7 @@ func (s *server) routes(r chi.Router) {
 	s.seeRoutes(r)
 	s.noticeRoutes(r)
 	s.pauseRoutes(r)
+	s.boardEventRoutes(r)
 	s.dispatchRoutes(r)
 	s.fileRoutes(r)
 	s.boardRoutes(r)

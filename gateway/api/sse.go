@@ -37,13 +37,19 @@ func (o *sse) start() bool {
 }
 
 // send writes one event; without a name it is a plain one.
-func (o *sse) send(name string, body any) {
+func (o *sse) send(name string, body any) { o.sendAt("", name, body) }
+
+// sendAt is send with an id, by which a client that comes back says how far it was.
+func (o *sse) sendAt(id, name string, body any) {
 	data, err := json.Marshal(body)
 	if err != nil {
 		o.err = err
 		return
 	}
 	var b bytes.Buffer
+	if id != "" {
+		b.WriteString("id: " + id + "\n")
+	}
 	if name != "" {
 		b.WriteString("event: " + name + "\n")
 	}
