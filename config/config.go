@@ -15,9 +15,11 @@ type Config struct {
 	Compression Compression `yaml:"compression"`
 	Auxiliary   Auxiliary   `yaml:"auxiliary"`
 	Kanban      Kanban      `yaml:"kanban"`
-	Database    Database    `yaml:"database"`
-	Backup      Backup      `yaml:"backup"`
-	Log         Log         `yaml:"log"`
+	// MCPServers by name: their tools are the model's.
+	MCPServers map[string]MCPServer `yaml:"mcp_servers"`
+	Database   Database             `yaml:"database"`
+	Backup     Backup               `yaml:"backup"`
+	Log        Log                  `yaml:"log"`
 }
 
 // API is the HTTP listener.

@@ -258,9 +258,12 @@ func renderMap(m map[string]string) string {
 	return "{" + strings.Join(words, ", ") + "}"
 }
 
+// LooksSecret reports a name of a variable or a header whose value is not for everybody's eyes.
+func LooksSecret(name string) bool { return looksSecret(name) }
+
 func looksSecret(name string) bool {
 	name = strings.ToUpper(name)
-	for _, word := range []string{"KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"} {
+	for _, word := range []string{"KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTHORIZATION", "COOKIE"} {
 		if strings.Contains(name, word) {
 			return true
 		}

@@ -26,6 +26,7 @@ func (l *loader) settle() {
 	l.settleModel()
 	l.settleAuxiliary()
 	l.settleNotify()
+	l.settleMCP()
 }
 
 // settleRoot puts the boards where the file says, else where the variable says, else into the home. It is the
@@ -70,6 +71,7 @@ func (l *loader) validate() {
 		l.validateLane(name, l.Kanban.Lanes[name])
 	}
 	l.validateNotify()
+	l.validateMCP()
 }
 
 func check(s setting) error {

@@ -32,6 +32,7 @@ type ApprovalStore interface {
 	AskApproval(ctx context.Context, a sessiondb.Approval, wait time.Duration) (sessiondb.Approval, error)
 	DecideApproval(ctx context.Context, id string, v sessiondb.Verdict) (sessiondb.Approval, bool, error)
 	Approvals(ctx context.Context, f sessiondb.ApprovalFilter) ([]sessiondb.Approval, error)
+	Approval(ctx context.Context, id string) (sessiondb.Approval, error)
 	CloseApprovals(ctx context.Context, decision, by string) ([]sessiondb.Approval, error)
 	Granted(ctx context.Context, session string, rules []string) (bool, string, error)
 	Grants(ctx context.Context) ([]sessiondb.Grant, error)
@@ -68,6 +69,11 @@ func NewApprovals(store ApprovalStore, timeout time.Duration, log *slog.Logger) 
 // List gives approvals, the newest first.
 func (a *Approvals) List(ctx context.Context, f sessiondb.ApprovalFilter) ([]Approval, error) {
 	return a.store.Approvals(ctx, f)
+}
+
+// Get gives one approval.
+func (a *Approvals) Get(ctx context.Context, id string) (Approval, error) {
+	return a.store.Approval(ctx, id)
 }
 
 // Grants lists what is granted for sessions and for always.

@@ -27,6 +27,9 @@ func (t *turn) open() error {
 	if err := t.chooseModel(); err != nil {
 		return t.notOpened(err)
 	}
+	if err := t.fixTools(); err != nil {
+		return t.notOpened(err)
+	}
 	if t.say.pending != nil {
 		return t.reopen()
 	}

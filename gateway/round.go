@@ -18,7 +18,7 @@ const roundWorkers = 8 // calls of one answer that run at a time
 // round stores an answer's calls with their intents (P2), runs them, and stores each result as it comes (P3). Nothing runs when
 // the calls could not be stored, and nobody sees a result whose row is not there. usable is false when no call could be run.
 func (t *turn) round(answer provider.Response, number int) (usable bool, end *exit) {
-	calls := plan(answer.ToolCalls, t.id, number, t.g.opts.Tools)
+	calls := plan(answer.ToolCalls, t.id, number, t.toolset())
 	if answer.FinishReason == finishLength {
 		markCut(calls)
 	}
@@ -194,7 +194,7 @@ func notRun(cause error) tool.Result {
 // perform runs a call through the set, which holds the gate. A tool that does not stop when it is told is left behind: the turn
 // has to end.
 func (t *turn) perform(ctx context.Context, call planned) tool.Result {
-	if t.g.opts.Tools.Class(call.name, json.RawMessage(call.args)) == tool.ClassDestructive {
+	if t.toolset().Class(call.name, json.RawMessage(call.args)) == tool.ClassDestructive {
 		t.serial.Lock()
 		defer t.serial.Unlock()
 		if ctx.Err() != nil {
@@ -204,7 +204,7 @@ func (t *turn) perform(ctx context.Context, call planned) tool.Result {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	done := make(chan tool.Result, 1)
-	go func() { done <- t.g.opts.Tools.Run(ctx, t.toolCall(call)) }()
+	go func() { done <- t.toolset().Run(ctx, t.toolCall(call)) }()
 	detach := t.detach
 	for waiting := true; waiting; {
 		select {

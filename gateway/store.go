@@ -19,6 +19,8 @@ type Store interface {
 	Settings(ctx context.Context, session string) (sessiondb.Settings, error)
 	TakeModel(ctx context.Context, session string) (sessiondb.Settings, error)
 	HasMessage(ctx context.Context, uid string) (bool, error)
+	Toolset(ctx context.Context, session string) ([]byte, error)
+	FixToolset(ctx context.Context, session string, list []byte) ([]byte, error)
 	Transcript(ctx context.Context, session string) ([]sessiondb.Message, error)
 	Append(ctx context.Context, l sessiondb.Lease, rows []sessiondb.NewMessage) ([]sessiondb.Message, error)
 	Begin(ctx context.Context, l sessiondb.Lease, p sessiondb.Pending, rows []sessiondb.NewMessage) ([]sessiondb.Message, error)

@@ -50,6 +50,7 @@ type turn struct {
 	lease    sessiondb.Lease
 	system   string
 	spoke    bool           // text was shown in this turn
+	tools    *tool.Set      // what the model was told of; see toolset
 	bare     bool           // the steps are used up: requests carry no tools
 	spending sync.WaitGroup // writes of usage under way
 
@@ -316,7 +317,7 @@ func (t *turn) caller() provider.Caller {
 func (t *turn) request() provider.Request {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r := provider.Request{System: t.system, Messages: Replay(t.rows), Tools: t.g.opts.Tools.Specs(), Caller: t.caller()}
+	r := provider.Request{System: t.system, Messages: Replay(t.rows), Tools: t.toolset().Specs(), Caller: t.caller()}
 	if t.bare {
 		r.Tools = nil
 	}

@@ -28,7 +28,8 @@ type command struct {
 	LogMax   int64         `json:"log_max,omitempty"`
 	Deadline time.Duration `json:"deadline,omitempty"`
 	Grace    time.Duration `json:"grace"`
-	Sync     bool          `json:"sync"` // the record is for later daemons too, so it is made durable
+	Piped    bool          `json:"piped,omitempty"` // its input and errors are pipes of the daemon
+	Sync     bool          `json:"sync"`            // the record is for later daemons too, so it is made durable
 }
 
 // StartError says that a program could not be started. Err is a *problem.Error that names the remedy.

@@ -6,12 +6,18 @@ import "gatewayd/internal/procfs"
 // at start, for one): a keeper outlives the daemon and would hold it. What Go opened is never without that mark.
 func closeInherited() {
 	keepFromChildren(controlFD)
+	last := controlFD
+	if isPiped() {
+		keepFromChildren(pipedInFD)
+		keepFromChildren(pipedErrFD)
+		last = pipedErrFD
+	}
 	fds, err := procfs.Inherited()
 	if err != nil {
 		return
 	}
 	for _, fd := range fds {
-		if fd > controlFD {
+		if fd > last {
 			closeFD(fd)
 		}
 	}

@@ -37,6 +37,9 @@ func Main() {
 	syscall.Exit(keeperMain())
 }
 
+// isPiped reports that this keeper was given the pipes of its child.
+func isPiped() bool { return len(os.Args) > 3 && os.Args[3] == pipedWord }
+
 // keeper is the state of one keeper process. Only the goroutine of keeperMain touches it.
 type keeper struct {
 	cmd     command
@@ -157,11 +160,19 @@ func (k *keeper) launch() (step string, err error) {
 		return "log", err
 	}
 	defer done()
+	stdin, stderr := k.null.Fd(), out.Fd()
+	if k.cmd.Piped {
+		stdin, stderr = pipedInFD, pipedErrFD
+	}
 	k.leader, err = syscall.ForkExec(k.cmd.Path, k.cmd.Argv, &syscall.ProcAttr{
-		Dir: k.cmd.Dir, Env: k.cmd.Env, Files: []uintptr{k.null.Fd(), out.Fd(), out.Fd()}, Sys: leaderAttr(&k.group),
+		Dir: k.cmd.Dir, Env: k.cmd.Env, Files: []uintptr{stdin, out.Fd(), stderr}, Sys: leaderAttr(&k.group),
 	})
 	if err != nil {
 		return "exec", fmt.Errorf("start %s: %w", k.cmd.Path, err)
+	}
+	if k.cmd.Piped { // held here, they would never come to their end
+		closeFD(pipedInFD)
+		closeFD(pipedErrFD)
 	}
 	return "", replaceFD(int(k.null.Fd()), 1)
 }

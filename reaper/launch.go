@@ -21,8 +21,8 @@ type keeperProc struct {
 }
 
 // launch starts a keeper that waits for its command. It starts with an empty environment and in /: nothing of the
-// daemon's may reach a child through it.
-func (r *Reaper) launch() (*keeperProc, error) {
+// daemon's may reach a child through it. pipes are for a child that is spoken with: its input and its errors.
+func (r *Reaper) launch(pipes ...*os.File) (*keeperProc, error) {
 	control, theirs, err := controlPair()
 	if err != nil {
 		return nil, err
@@ -37,7 +37,10 @@ func (r *Reaper) launch() (*keeperProc, error) {
 	pidfd := -1
 	cmd := &exec.Cmd{
 		Path: r.exe, Args: []string{"gatewayd", keeperVerb, r.store.dir}, Env: []string{}, Dir: "/",
-		Stdout: stdout, ExtraFiles: []*os.File{theirs}, SysProcAttr: keeperAttr(&pidfd),
+		Stdout: stdout, ExtraFiles: append([]*os.File{theirs}, pipes...), SysProcAttr: keeperAttr(&pidfd),
+	}
+	if len(pipes) > 0 {
+		cmd.Args = append(cmd.Args, pipedWord)
 	}
 	k := &keeperProc{control: control, output: output, exited: make(chan struct{})}
 	if err := children.fork(cmd); err != nil {

@@ -5,19 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	"gatewayd/gateway/tool"
+
 	"gatewayd/config"
 	"gatewayd/gateway"
 	"gatewayd/gateway/provider"
-	"gatewayd/gateway/tool"
 	"gatewayd/internal/lastrun"
 	"gatewayd/internal/problem"
 	"gatewayd/internal/procfs"
@@ -61,6 +64,7 @@ type daemon struct {
 	tools      *tool.Set
 	gateway    *gateway.Gateway
 	approvals  *gateway.Approvals
+	servers    *tool.MCP
 	dispatcher *dispatch.Dispatcher
 	notifier   *notify.Notifier
 	targets    *notify.Targets
@@ -280,7 +284,13 @@ func (d *daemon) makeGateway(ctx context.Context) error {
 	options.Model, options.Models, options.Log, options.Sole = d.model, d.models.Named, d.log, true
 	options.Aux, options.Compaction = d.models.compaction(d.model)
 	d.approvals = gateway.NewApprovals(d.store, d.config.Tools.ApprovalTimeout, d.log)
-	options.Approvals, d.tools = d.approvals, options.Tools
+	options.Approvals = d.approvals
+	d.servers = mcpClient(d.config, d.reaper, d.log)
+	if len(d.config.MCPServers) > 0 {
+		options.Tools = options.Tools.WithLate(d.servers)
+		d.decide("MCP servers", strings.Join(slices.Sorted(maps.Keys(d.config.MCPServers)), ", "), "reached beside the start")
+	}
+	d.tools = options.Tools
 	options.LastRun = lastrun.Read(d.config.Home)
 	d.gateway = gateway.New(options)
 	d.decide("terminal tool", d.config.Tools.Terminal, from(d.config.Origins["tools.terminal"]))

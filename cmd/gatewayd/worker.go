@@ -86,6 +86,7 @@ func work(ctx context.Context, c *cli, h house, b *kanban.Board) (code int, err 
 	options.Models = choice.Named
 	options.Model, options.Log, options.Tools = model, log, options.Tools.With(verbs...)
 	options.Aux, options.Compaction = choice.compaction(model)
+	defer withServers(ctx, &options, h.Loaded, starter, log)()
 	card := gateway.Card{Board: string(b.Slug()), Task: h.Worker.Task, Run: h.Worker.Run, Text: text, Dir: h.Worker.Workspace, Ended: ended, Active: keepsClaim(ctx, h, b)}
 	return gateway.New(options).Work(ctx, card, c.std.out), nil
 }

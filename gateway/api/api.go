@@ -107,6 +107,8 @@ type Options struct {
 	Dispatch Dispatch
 	Notices  Notices // nil: nobody can be subscribed
 
+	Approvals Approvals // nil: nobody is asked
+
 	Model  func() provider.Description   // nil: unknown
 	Checks func(context.Context) []Check // nil: none
 	Status func(context.Context) any     // body of /api/status; nil: conversations only
@@ -202,6 +204,7 @@ func (s *server) routes(r chi.Router) {
 	s.columnRoutes(r)
 	s.seeRoutes(r)
 	s.noticeRoutes(r)
+	s.approvalRoutes(r)
 	s.pauseRoutes(r)
 	s.boardEventRoutes(r)
 	s.dispatchRoutes(r)

@@ -54,6 +54,8 @@ func (o *chunkWriter) event(e gateway.Event) {
 			status = "failed"
 		}
 		o.progress(e, status)
+	case gateway.EventApproval:
+		o.approval(e)
 	case gateway.EventNotice:
 		o.comment(e.Text)
 	}

@@ -18,6 +18,9 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv("GATEWAYD_TEST_SWARM"); dir != "" {
 		swarm(dir)
 	}
+	if role := os.Getenv(mcpRole); role != "" {
+		os.Exit(mcpMain(role))
+	}
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	code := m.Run()
 	if err := goleak.Find(); code == 0 && err != nil {

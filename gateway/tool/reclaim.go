@@ -16,9 +16,9 @@ import (
 	"gatewayd/reaper"
 )
 
-// A command's keeper is named after the process that started it, so that a later one knows which keepers belong to nobody any more
+// A command's keeper, and that of an MCP server, is named after the process that started it, so that a later one knows which keepers belong to nobody any more
 // and leaves those of its living neighbours (the workers of cards) alone.
-var keeperID = regexp.MustCompile(`^term-(\d+)-(\d+)-[a-z0-9]+$`)
+var keeperID = regexp.MustCompile(`^(?:term|mcp)-(\d+)-(\d+)-[a-z0-9]+$`)
 
 func newKeeperID() (string, error) {
 	self, err := procfs.Self()

@@ -24,10 +24,14 @@ const (
 
 // Set is the tools of a gateway, in a fixed order. It never changes, so the bytes of a request's tool list do not either.
 type Set struct {
-	tools   []Tool
-	names   []string
-	specs   []provider.ToolSpec
-	secrets []string
+	tools []Tool   // its own, sorted
+	own   []string // their names
+	names []string // of what the model is told; of a session's set, also of tools that came late
+	specs []provider.ToolSpec
+	late  Late
+	fixed bool // it is a session's: what the model was told decides, and not what there is
+
+	secrets []string // that no result may hold
 }
 
 // NewSet sorts the tools by name. Two tools of one name are a bug of the caller and panic.
@@ -41,6 +45,7 @@ func NewSet(tools ...Tool) *Set {
 		}
 		s.names, s.specs = append(s.names, spec.Name), append(s.specs, spec)
 	}
+	s.own = s.names
 	return s
 }
 
@@ -48,7 +53,7 @@ func NewSet(tools ...Tool) *Set {
 func (s *Set) With(tools ...Tool) *Set {
 	more := NewSet(append(slices.Clone(s.list()), tools...)...)
 	if s != nil {
-		more.secrets = s.secrets
+		more.secrets, more.late = s.secrets, s.late
 	}
 	return more
 }
@@ -124,11 +129,13 @@ func (s *Set) find(name string) Tool {
 	if s == nil {
 		return nil
 	}
-	i, ok := slices.BinarySearch(s.names, name)
-	if !ok {
-		return nil
+	if i, ok := slices.BinarySearch(s.own, name); ok {
+		return s.tools[i]
 	}
-	return s.tools[i]
+	if s.fixed {
+		return s.came(name)
+	}
+	return nil
 }
 
 func (c Call) withDefaults() Call {
