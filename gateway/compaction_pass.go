@@ -247,7 +247,6 @@ func (p *pass) commit(plan compact.Plan, done folded) folded {
 		}
 		p.remember(compact.Gained(p.state, time.Now(), done.before, done.after, p.budget.Trigger))
 	}
-	p.g.opts.Tools.Compacted(p.session)
 	return done
 }
 

@@ -32,7 +32,7 @@ func stubs(rows []sessiondb.Message, before, least, reclaim int) (Plan, bool) {
 	var p Plan
 	again := repeated(rows)
 	for i, m := range rows {
-		if i < before && m.Role == "tool" && !isStub(m) && (len(m.Content) >= least || again[i]) {
+		if i < before && m.Role == "tool" && m.ToolName != todoTool && !isStub(m) && (len(m.Content) >= least || again[i]) {
 			p.cover(m)
 			p.write(stubRow(m, again[i]))
 		} else if len(p.Rows) > 0 {

@@ -2,10 +2,11 @@ package compact
 
 import "gatewayd/sessiondb"
 
-// todoTool is the tool whose last result is the whole list of what is to be done.
+// todoTool is the tool whose last result is the whole list of what is to be done. Its results are never made stubs of: the tool
+// itself reads its list there.
 const todoTool = "todo"
 
-const tasksMost = 4000 // characters
+const tasksMost = 7000 // characters, which is all of it
 
 // Tasks is the list of what is to be done, as it stood when it was last shown, if that goes with the folded rows. redact may be
 // nil.
