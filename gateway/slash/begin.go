@@ -33,6 +33,7 @@ func (r *Runner) begin(ctx context.Context, c Context, line Line) (Reply, error)
 		}, nil
 	}
 	waiting := r.Gateway.Forget(old.ID, gateway.Stop)
+	ended := r.endBackground(ctx, old.ID)
 	made, err := r.renew(ctx, c, old, name)
 	if errors.Is(err, sessiondb.ErrSessionEnded) { // another /new was quicker, or the conversation had ended
 		made, err = r.successor(ctx, c, old)
@@ -45,8 +46,13 @@ func (r *Runner) begin(ctx context.Context, c Context, line Line) (Reply, error)
 	if n := max(waiting, made.Dropped); n > 0 {
 		text += fmt.Sprintf(" Messages that waited in the old one and are dropped: %d.", n)
 	}
+	if ended > 0 {
+		text += fmt.Sprintf(" Ended in the background of the old one: %s.", count(ended, "command"))
+	}
 	text, err = r.name(ctx, made.Session.ID, name, text)
-	return Reply{Text: text, Session: made.Session.ID, Data: map[string]any{"session": made.Session.ID, "ended": old.ID, "dropped": max(waiting, made.Dropped)}}, err
+	return Reply{Text: text, Session: made.Session.ID, Data: map[string]any{
+		"session": made.Session.ID, "ended": old.ID, "dropped": max(waiting, made.Dropped), "commands": ended,
+	}}, err
 }
 
 // confirmed takes the words by which a person says that they mean it out of the arguments.

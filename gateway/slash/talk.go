@@ -17,12 +17,7 @@ const endsWithin = 10 * time.Second
 // stop is /stop. What waits in the conversation stays, and is said next.
 func (r *Runner) stop(ctx context.Context, c Context, _ Line) (Reply, error) {
 	stopped := r.Gateway.Interrupt(c.Session, gateway.Stop)
-	ended := 0
-	if r.Background != nil {
-		ctx, cancel := context.WithTimeout(ctx, endsWithin)
-		defer cancel()
-		ended = r.Background.StopSession(ctx, c.Session)
-	}
+	ended := r.endBackground(ctx, c.Session)
 	text := "Nothing runs here."
 	if stopped {
 		text = "Stopped."
@@ -35,6 +30,16 @@ func (r *Runner) stop(ctx context.Context, c Context, _ Line) (Reply, error) {
 		text += fmt.Sprintf(" Waiting and said next: %s; /new drops them.", count(waiting.queued, "message"))
 	}
 	return Reply{Text: text, Data: map[string]any{"stopped": stopped, "ended": ended, "queued": waiting.queued}}, nil
+}
+
+// endBackground ends what tools left running for a conversation, and gives how many commands that was.
+func (r *Runner) endBackground(ctx context.Context, session string) int {
+	if r.Background == nil {
+		return 0
+	}
+	ctx, cancel := context.WithTimeout(ctx, endsWithin)
+	defer cancel()
+	return r.Background.StopSession(ctx, session)
 }
 
 // queue is /queue TEXT. Where no turn runs it is said at once.
