@@ -98,7 +98,7 @@ func TestAWriteStaysBelowItsRoot(t *testing.T) {
 		}
 	}
 	for _, path := range []string{
-		"../outside/theirs", "out/theirs", "out/fresh", "up/outside/theirs", "file", "new", "in/../../outside/x", filepath.Join(outside, "fresh"), "/tmp/x",
+		"../outside/theirs", "out/theirs", "out/fresh", "up/outside/theirs", "file", "new", "in/../../outside/x", filepath.Join(outside, "fresh"), filepath.Join(base, "x"),
 		"loop", "dangling", "~/x", "", "a\x00b", "real", ".",
 	} {
 		if r := d.do("write_file", m{"path": path, "content": "mine"}); !r.Err || r.Effect != EffectNone {
@@ -231,6 +231,9 @@ func TestAWrittenFileKeepsItsMode(t *testing.T) {
 		t.Errorf("left beside it: %v", left)
 	}
 	d.refused("write_file", m{"path": "run.sh"}, "content is missing")
+	d.refused("patch", m{"path": "run.sh", "old": "echo"}, "needs old and new")
+	d.refused("patch", m{"path": "run.sh", "edits": []m{{"old": "echo", "new": "x"}, {"old": "sh"}}}, "needs old and new")
+	d.refused("patch", m{"path": "run.sh", "old_string": "echo", "new_string": "x"}, "nothing to change")
 	d.refused("write_file", m{"path": "run.sh/x", "content": ""}, "nothing was")
 	d.refused("write_file", m{"path": "big", "content": strings.Repeat("x", maxWritten+1)}, "at most")
 }

@@ -1,10 +1,12 @@
 package tool
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"gatewayd/gateway/provider"
@@ -54,7 +56,7 @@ type patchArgs struct {
 // Run patches.
 func (t Patch) Run(ctx context.Context, call Call) Result {
 	var args patchArgs
-	if err := decode(call.Args, &args); err != nil {
+	if err := cmp.Or(decode(call.Args, &args), wholeEdits(call.Args)); err != nil {
 		return Refuse("%v", err)
 	}
 	said, err := t.files.change(ctx, call, args.Path, func(old *existing) (string, string, error) {
@@ -74,6 +76,23 @@ func (t Patch) Run(ctx context.Context, call Call) Result {
 		return Refuse("%v", err)
 	}
 	return Result{Content: said, Effect: EffectDone}
+}
+
+// wholeEdits refuses an edit of which a half is missing: without new it would delete what it names.
+func wholeEdits(raw json.RawMessage) error {
+	type shape struct{ Old, New *string }
+	var args struct {
+		Edits []shape
+		shape
+	}
+	if err := decode(raw, &args); err != nil {
+		return err
+	}
+	half := func(s shape) bool { return (s.Old == nil) != (s.New == nil) }
+	if half(args.shape) || slices.ContainsFunc(args.Edits, func(s shape) bool { return s.Old == nil || s.New == nil }) {
+		return errors.New("every edit needs old and new; nothing was written. To delete a text give new as \"\"")
+	}
+	return nil
 }
 
 // apply gives the patched text. It is pure.

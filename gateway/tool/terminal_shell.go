@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"gatewayd/internal/mutation"
 )
 
 // Bounds of what one command leaves for the next.
@@ -192,7 +194,7 @@ func carried(exported []string) []string {
 	env, size := []string{}, 0
 	for _, kv := range exported {
 		name, _, _ := strings.Cut(kv, "=")
-		if slices.Contains(ownVariables, name) || strings.HasPrefix(name, "BASH") || ours(kv) || looksSecret(kv) || clean(kv) != kv {
+		if slices.Contains(ownVariables, name) || strings.HasPrefix(name, "BASH") || ours(kv) || !mutation.On("secrets-are-carried") && (looksSecret(kv) || clean(kv) != kv) {
 			continue
 		}
 		if len(kv) > maxVariable || size+len(kv) > maxVariables {

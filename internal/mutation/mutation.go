@@ -126,5 +126,7 @@ var List = []Mutation{
 	{"permit-outlives-its-process", "gateway/provider", "TestAKilledWorkersPermitComesBack"},
 	{"nobody-is-benched", "gateway/provider", "TestARateLimitBenchesAModelLongerEachTime"},
 	{"stale-write-goes-through", "gateway/tool", "TestAWriteOverSomebodyElsesChangeIsRefused"},
+	{"unchanged-without-asking-the-rows", "gateway/tool", "TestAnUnchangedPageIsToldOnceAndOnlyWhileItIsThere"},
+	{"secrets-are-carried", "gateway/tool", "TestNoSecretIsCarriedFromOneCommandToTheNext"},
 	{"the-whole-disk-is-below-the-root", "gateway/tool", "TestAWriteStaysBelowItsRoot"},
 }
