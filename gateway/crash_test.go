@@ -57,7 +57,7 @@ func childGateway(dir, url string) error {
 	}
 	go func() { _ = r.Run(ctx) }()
 	g := New(Options{
-		Store: store, Model: provider.NewOpenAI(provider.Options{BaseURL: url, Name: fakellm.Model}), Sole: true, Terminal: tool.Allow,
+		Store: store, Model: provider.New(provider.Options{BaseURL: url, Name: fakellm.Model}), Sole: true, Terminal: tool.Allow,
 		Tools: tool.NewSet(tool.NewTerminal(tool.TerminalOptions{Reaper: r, Dir: dir}), tool.ReadFile{Dir: dir}),
 	})
 	lines := bufio.NewScanner(os.Stdin)

@@ -100,7 +100,7 @@ func (h *house) restart(change func(*Options)) {
 }
 
 func model(llm *fakellm.Server) provider.Model {
-	return provider.NewOpenAI(provider.Options{
+	return provider.New(provider.Options{
 		BaseURL: llm.URL(), Name: fakellm.Model, Transport: nil, FirstToken: 30 * time.Second, Stall: 30 * time.Second, RequestTimeout: time.Minute,
 	})
 }

@@ -44,7 +44,7 @@ func runDaemon(dir, url string) error {
 	}
 	go func() { _ = r.Run(context.Background()) }()
 	g := New(Options{
-		Store: store, Model: provider.NewOpenAI(provider.Options{BaseURL: url, Name: fakellm.Model}), Sole: true, Terminal: tool.Allow, Grace: -1, Log: quiet(),
+		Store: store, Model: provider.New(provider.Options{BaseURL: url, Name: fakellm.Model}), Sole: true, Terminal: tool.Allow, Grace: -1, Log: quiet(),
 		Tools: tool.NewSet(tool.NewTerminal(tool.TerminalOptions{Reaper: r, Dir: dir}), tool.ReadFile{Dir: dir}),
 	})
 	found, err := g.Recover(ctx)

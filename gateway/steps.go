@@ -235,16 +235,16 @@ func (t *turn) spend(answer provider.Response, request *sessiondb.Asked) {
 	t.result.Usage.Cached += u.Cached
 	t.result.Usage.Reasoning += u.Reasoning
 	about := t.model.Describe()
-	model := cmp.Or(answer.Model, about.Name)
+	model, by := cmp.Or(answer.Model, about.Name), cmp.Or(answer.Provider, about.Provider) // a fallback may have answered
 	if request != nil {
-		request.Model, request.Provider, request.Prompt, request.Completion = model, about.Provider, u.Prompt, u.Completion
+		request.Model, request.Provider, request.Prompt, request.Completion = model, by, u.Prompt, u.Completion
 	}
 	t.spending.Go(func() {
 		ctx, cancel := t.writing()
 		defer cancel()
 		err := t.g.opts.Store.AddUsage(ctx, sessiondb.UsageDelta{
-			Session: t.session.ID, Model: model, Provider: about.Provider,
-			Counts:  sessiondb.Counts{Calls: 1, Prompt: u.Prompt, Completion: u.Completion, Cached: u.Cached, Reasoning: u.Reasoning},
+			Session: t.session.ID, Model: model, Provider: by,
+			Counts:  sessiondb.Counts{Calls: 1, Prompt: u.Prompt, Completion: u.Completion, Cached: u.Cached, CacheWrite: u.CacheWrite, Reasoning: u.Reasoning},
 			Request: request,
 		})
 		if err != nil {

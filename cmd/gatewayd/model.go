@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 
@@ -23,12 +24,21 @@ type models struct {
 	memory *provider.Memory
 	log    *slog.Logger
 
+	standing func() []provider.Model // the fallbacks, made once: whoever asks one of them learns for all
+
 	mu    sync.Mutex
 	named map[string]provider.Model
 }
 
 func newModels(loaded config.Loaded, gates gatekeeper, log *slog.Logger) *models {
-	return &models{loaded: loaded, gates: gates, memory: provider.NewMemory(loaded.Home, log), log: log, named: map[string]provider.Model{}}
+	m := &models{loaded: loaded, gates: gates, memory: provider.NewMemory(loaded.Home, log), log: log, named: map[string]provider.Model{}}
+	m.standing = sync.OnceValue(func() (list []provider.Model) {
+		for _, f := range loaded.Model.Fallbacks {
+			list = append(list, m.fallback(f))
+		}
+		return list
+	})
+	return m
 }
 
 // choose gives the model that answers, with those that stand in for it, and how it was chosen.
@@ -47,7 +57,7 @@ func (m *models) choose(ctx context.Context) (provider.Model, string) {
 
 func (m *models) discovered(ctx context.Context) (provider.Model, string) {
 	first, how := provider.Discover(ctx, m.options())
-	rest := m.fallbacks("")
+	rest := m.standing()
 	switch {
 	case len(rest) == 0:
 		return first, how
@@ -73,9 +83,10 @@ func (m *models) Named(name string) (provider.Model, error) {
 }
 
 func (m *models) makeNamed(name string) (provider.Model, error) {
-	for _, f := range m.loaded.Model.Fallbacks {
+	for i, f := range m.loaded.Model.Fallbacks {
 		if f.Name == name {
-			return provider.Chain(append([]provider.Model{m.fallback(f)}, m.fallbacks(name)...)...), nil
+			all := m.standing()
+			return provider.Chain(slices.Concat(all[i:i+1], all[:i], all[i+1:])...), nil
 		}
 	}
 	options := m.options()
@@ -87,7 +98,7 @@ func (m *models) makeNamed(name string) (provider.Model, error) {
 	options.Name, options.ContextLength = name, 0
 	options.Origin = "chosen for the conversation"
 	m.learned(&options)
-	return provider.Chain(append([]provider.Model{provider.New(options)}, m.fallbacks("")...)...), nil
+	return provider.Chain(append([]provider.Model{provider.New(options)}, m.standing()...)...), nil
 }
 
 // options say how the configured server is asked.
@@ -108,16 +119,6 @@ func (m *models) fallback(f config.Fallback) provider.Model {
 	options.Origin = "a fallback"
 	m.learned(&options)
 	return provider.New(options)
-}
-
-// fallbacks are those of the configuration without the one of that name.
-func (m *models) fallbacks(without string) (list []provider.Model) {
-	for _, f := range m.loaded.Model.Fallbacks {
-		if without == "" || f.Name != without {
-			list = append(list, m.fallback(f))
-		}
-	}
-	return list
 }
 
 // common is what all servers have in common.

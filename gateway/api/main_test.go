@@ -217,7 +217,7 @@ func newHouse(t *testing.T, change func(*Options), script ...fakellm.Response) *
 	llm := fakellm.New(t, script...)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	model := provider.NewOpenAI(provider.Options{BaseURL: llm.URL(), Name: fakellm.Model, Transport: transport})
+	model := provider.New(provider.Options{BaseURL: llm.URL(), Name: fakellm.Model, Transport: transport})
 	g := gateway.New(gateway.Options{Store: store, Model: model, Log: quiet, Sole: true, Grace: -1})
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup

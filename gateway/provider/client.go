@@ -81,9 +81,6 @@ type client struct {
 // New gives a client for one server. Nothing is contacted before the first call; a base URL that is none fails each call.
 func New(opts Options) Model { return newClient(opts) }
 
-// NewOpenAI is New, under the name that it had while there was one wire.
-func NewOpenAI(opts Options) Model { return New(opts) }
-
 func newClient(opts Options) *client {
 	opts.Key = strings.TrimSpace(opts.Key)
 	opts.RequestTimeout = orDefault(opts.RequestTimeout, DefaultRequestTimeout)

@@ -120,6 +120,7 @@ func (k *call) answered(response Response) Response {
 
 func (k *call) ended(failed *Error) *Error {
 	failed.Attempts = k.attempts
+	failed.Partial.Provider = k.c.opts.Provider
 	failed.Partial.Usage = failed.Partial.Usage.plus(k.spent)
 	return failed
 }

@@ -113,5 +113,5 @@ const window = 64_000
 
 // newModel is the server at url; the key tells it who asks.
 func newModel(url, tag string) provider.Model {
-	return provider.NewOpenAI(provider.Options{BaseURL: url, Name: "chamber", Key: tag, ContextLength: window, Transport: claiming{http.DefaultTransport}})
+	return provider.New(provider.Options{BaseURL: url, Name: "chamber", Key: tag, ContextLength: window, Transport: claiming{http.DefaultTransport}})
 }
