@@ -40,7 +40,7 @@ func newAsking(t *testing.T, script ...fakellm.Response) *house {
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	g := gateway.New(gateway.Options{
-		Store: h.store, Model: provider.NewOpenAI(provider.Options{BaseURL: h.llm.URL(), Name: fakellm.Model, Transport: transport}), Sole: true, Grace: -1,
+		Store: h.store, Model: provider.New(provider.Options{BaseURL: h.llm.URL(), Name: fakellm.Model, Transport: transport}), Sole: true, Grace: -1,
 		Tools: toolset.NewSet(commands{}), Terminal: toolset.Ask, Approvals: approvals,
 	})
 	ctx, stop := context.WithCancel(context.Background())
