@@ -23,7 +23,7 @@ const allowTerminal = "model: {provider: offline}\ntools: {terminal: allow}\nage
 // known by its identity, because pids are used again.
 func (d *daemon) hang(session string) (procfs.Identity, chan error) {
 	d.t.Helper()
-	file := filepath.Join(d.home, session+".pid")
+	file := filepath.Join(d.t.TempDir(), session+".pid") // the floor keeps commands out of the home itself
 	ended := make(chan error, 1)
 	go func() {
 		ended <- d.say(session, "$ echo $$ > "+file+".tmp; mv "+file+".tmp "+file+"; exec sleep 1000", nil)

@@ -230,3 +230,21 @@ func TestAnEmptyMessageIsRefused(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestPlainTextWaitsForACompaction(t *testing.T) {
+	gate := make(chan struct{})
+	h := newHouse(t, nil, fakellm.Text{Text: "one", Gate: gate}, fakellm.Text{Text: "two"})
+	done := make(chan Result, 1)
+	go func() { done <- h.say(Say{Text: "first"}) }()
+	wait(t, h.llm, 1)
+	h.mu.Lock()
+	h.conversations["s1"].turn.phase.Store(phaseCompact)
+	h.mu.Unlock()
+	h.post(Say{Text: "not that", Mode: ModeRedirect})
+	until(t, h, "waiting", func(s Status) bool { return s.Queued == 1 })
+	close(gate)
+	if r := <-done; !r.Completed || r.Text != "one" {
+		t.Errorf("a compaction was ended by a word: %+v", r)
+	}
+	until(t, h, "answered", func(s Status) bool { return s.Turns == 2 && s.Conversations == 0 })
+}
