@@ -350,3 +350,36 @@ func (p turnApprover) Approve(ctx context.Context, r tool.Request) tool.Decision
 		p.t.sink.put(Event{Kind: EventApproval, Tool: a.Tool, CallID: a.CallID, Text: a.Effect, Approval: &a})
 	}, p.t.progress.touch)
 }
+
+// refused gives what became of the calls of a turn that were asked about and not allowed, by the ids of the calls. They were never
+// run, also where the process ended before it could say so.
+func (a *Approvals) refused(ctx context.Context, session, turn string) map[string]string {
+	if a == nil || turn == "" {
+		return nil
+	}
+	list, err := a.store.Approvals(ctx, sessiondb.ApprovalFilter{Session: session, Turn: turn, State: sessiondb.ApprovalDenied})
+	if err != nil {
+		a.log.Warn("approvals of a turn cannot be read, its open calls count as UNKNOWN", "session", session, "turn", turn, "error", err)
+		return nil
+	}
+	words := map[string]string{}
+	for _, record := range list {
+		words[record.CallID] = refusalWords(record)
+	}
+	return words
+}
+
+// refuse tells apart, among the calls that a repair answers, those that nobody had allowed: they have no effect.
+func (r *repair) refuse(words map[string]string) {
+	for i := range r.insert {
+		row := &r.insert[i]
+		why, refused := words[row.ToolCallID]
+		switch {
+		case row.Role == roleTool && refused && row.Effect != intentNone:
+			row.Content, row.Effect = "[not run: "+why+"]", intentNone
+			r.unknown, r.notRun = r.unknown-1, r.notRun+1
+		case row.Kind == kindClosing:
+			row.Content = r.closing()
+		}
+	}
+}

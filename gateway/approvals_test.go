@@ -290,3 +290,56 @@ func TestAQuestionThatCannotBeStoredIsARefusal(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 }
+
+func TestACallThatWaitedWhenTheProcessEndedIsAnsweredAsNotRun(t *testing.T) {
+	a := newAsking(t, time.Minute)
+	ctx := soon(t)
+	session, err := a.house.store.CreateSession(ctx, sessiondb.NewSession{ID: "s1", Source: SourceAPI})
+	if err != nil {
+		t.Fatal(err)
+	}
+	holder, err := sessiondb.SelfHolder("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease, err := a.house.store.TryTurn(ctx, session.ID, holder, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := marshalCalls([]storedCall{
+		{ID: "c1", Type: "function", Function: storedFunction{Name: "terminal", Arguments: "{}"}, Intent: intentPossible},
+		{ID: "c2", Type: "function", Function: storedFunction{Name: "terminal", Arguments: "{}"}, Intent: intentPossible},
+	})
+	_, err = a.house.store.Append(ctx, lease, []sessiondb.NewMessage{
+		{TurnID: "t1", Role: roleUser, Content: "clean up"}, {TurnID: "t1", Role: roleAssistant, ToolCalls: calls, Effect: intentPossible},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	record, err := a.house.store.AskApproval(ctx, sessiondb.Approval{Session: "s1", Turn: "t1", CallID: "c1", Tool: "terminal", Effect: "rm -rf build", Reason: "x", Rules: []string{"recursive-delete"}}, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.house.store.Release(ctx, lease); err != nil {
+		t.Fatal(err)
+	}
+	a.llm.Push(fakellm.Text{Text: "what next?"})
+	a.restart(func(o *Options) { a.options(o, time.Minute) })
+	if _, err := a.Recover(ctx); err != nil {
+		t.Fatal(err)
+	}
+	a.say(Say{Text: "go on"})
+	rows := a.rows("s1")
+	if !strings.Contains(rows[2].Content, "gatewayd ended before anybody approved it (approval "+record.ID) || rows[2].Effect != "none" {
+		t.Errorf("the call that waited: %q, effect %s", rows[2].Content, rows[2].Effect)
+	}
+	if !strings.Contains(rows[3].Content, "UNKNOWN") {
+		t.Errorf("the call that may have run: %q", rows[3].Content)
+	}
+	if !strings.Contains(rows[4].Content, "effect of 1 tool call") {
+		t.Errorf("the closing row: %q", rows[4].Content)
+	}
+	if stored := a.list(); len(stored) != 1 || stored[0].Decision != "restart" || stored[0].State != sessiondb.ApprovalDenied {
+		t.Errorf("%+v", stored)
+	}
+}

@@ -180,6 +180,7 @@ func (g *Gateway) closeOff(ctx context.Context, l sessiondb.Lease, words string)
 		if r.empty() {
 			return rows, r, nil
 		}
+		r.refuse(g.opts.Approvals.refused(ctx, l.Session, r.turn))
 		err = g.opts.Store.Repair(ctx, l, r.changes())
 		if errors.Is(err, sessiondb.ErrRowChanged) && ctx.Err() == nil {
 			continue // somebody edited the row meanwhile; decide anew from what is there

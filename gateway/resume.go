@@ -134,6 +134,7 @@ func (g *Gateway) resume(ctx context.Context, l sessiondb.Lease, turn string) ([
 		case r.empty():
 			return rows, nil
 		}
+		r.refuse(g.opts.Approvals.refused(ctx, l.Session, turn))
 		err = g.opts.Store.Repair(ctx, l, r.changes())
 		if errors.Is(err, sessiondb.ErrRowChanged) && ctx.Err() == nil {
 			continue

@@ -178,3 +178,53 @@ func TestAFileOutsideIsAskedAbout(t *testing.T) {
 		}
 	}
 }
+
+// standingTool begins where an earlier command has left it.
+type standingTool struct {
+	shellTool
+	at standing
+}
+
+func (s standingTool) Stands(Call) standing { return s.at }
+
+func TestACommandIsReadWhereItsShellStands(t *testing.T) {
+	for _, c := range []struct {
+		at      standing
+		command string
+		rule    string
+	}{
+		{standing{dir: "/proj"}, "echo x > hosts", ""},
+		{standing{dir: "/etc"}, "echo x > hosts", ruleSystem},
+		{standing{dir: "/home/me"}, "echo x > .bashrc", ruleAccount},
+		{standing{dir: "/proj", env: []string{"D=/etc"}}, "echo x > $D/hosts", ruleSystem},
+		{standing{dir: "/proj", env: []string{"C=rm -rf"}}, "$C build", "recursive-delete"},
+	} {
+		n, p := 0, &person{choice: ChoiceDeny}
+		tool := standingTool{shellTool{probe{name: "terminal", ran: &n}}, c.at}
+		NewSet(tool).Run(t.Context(), Call{Name: "terminal", Args: args(shellCall(c.command)), Dir: "/proj", Policy: Policy{Context: "api", Terminal: Ask, Approver: p}})
+		if asked := len(p.asked) == 1; asked != (c.rule != "") || asked && !slices.Contains(p.asked[0].Rules, c.rule) {
+			t.Errorf("%+v, %q: asked %+v", c.at, c.command, p.asked)
+		}
+	}
+	if n := 0; true {
+		tool := standingTool{shellTool{probe{name: "terminal", ran: &n}}, standing{dir: tester.Home}}
+		r := NewSet(tool).Run(t.Context(), Call{Name: "terminal", Args: args(shellCall("rm state.db")), Dir: "/proj", Policy: Policy{Context: "api", Terminal: Allow, Self: tester}})
+		if n != 0 || !strings.Contains(r.Content, "gatewayd's own files") {
+			t.Errorf("ran %d times: %s", n, r.Content)
+		}
+	}
+}
+
+func TestTheTerminalSaysWhereItsCommandsBegin(t *testing.T) {
+	dir := t.TempDir()
+	terminal := NewTerminal(TerminalOptions{Reaper: newReaper(t), Dir: dir})
+	call := func(v map[string]any) Call {
+		return Call{Session: "s", Name: "terminal", Args: args(v), Dir: dir, Policy: Policy{Context: "api", Terminal: Allow}}
+	}
+	if at := terminal.Stands(call(map[string]any{"command": "x"})); at.dir != dir {
+		t.Errorf("it begins in %q", at.dir)
+	}
+	if at := terminal.Stands(call(map[string]any{"command": "x", "workdir": "sub"})); at.dir != dir+"/sub" {
+		t.Errorf("with a directory of its own it begins in %q", at.dir)
+	}
+}

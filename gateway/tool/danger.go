@@ -12,13 +12,18 @@ import (
 const MaxCommand = 64 << 10
 
 // Dangers gives what a shell command would do that a person should be asked about, each rule at its first place. It is a list of what
-// has hurt people and no fence: a program that the model writes into a file and then runs is not read. dir is where the command would
-// run; self may be nil.
-func Dangers(command string, self *Self, dir string) []Hazard {
+// has hurt people and no fence: a program that the model writes into a file and then runs is not read. root is the directory that the
+// turn works in and may write to; self may be nil.
+func Dangers(command string, self *Self, root string) []Hazard {
+	return dangers(command, self, root, standing{dir: root})
+}
+
+// dangers is Dangers for a shell that stands somewhere already.
+func dangers(command string, self *Self, root string, at standing) []Hazard {
 	if len(command) > MaxCommand {
 		return []Hazard{{Rule: "unreadable", What: "is too long to be read", Piece: command[:200]}}
 	}
-	acts, broken := actions(command, dir, self.vars())
+	acts, broken := actions(command, at.dir, at.vars(self))
 	var found []Hazard
 	add := func(h Hazard) {
 		if !slices.ContainsFunc(found, func(f Hazard) bool { return f.Rule == h.Rule && f.Piece == h.Piece }) {
@@ -34,7 +39,7 @@ func Dangers(command string, self *Self, dir string) []Hazard {
 				add(Hazard{Rule: r.name, What: r.what, Piece: a.text()})
 			}
 		}
-		for _, h := range writes(a, dir) {
+		for _, h := range writes(a, root) {
 			add(h)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // what would end or take over the daemon itself.
 func floor(t Tool, call Call) string {
 	if c, ok := t.(commander); ok {
-		if what := fatal(c.Command(call), call.Policy.Self, call.Dir); what != "" {
+		if what := fatal(c.Command(call), call.Policy.Self, standsAt(t, call)); what != "" {
 			return "the command would " + what + ". It is refused under every setting and was not run"
 		}
 	}
@@ -29,13 +29,13 @@ func floor(t Tool, call Call) string {
 
 // Catastrophe says what a shell command would destroy beyond repair, or "". It is a floor and no fence: it knows a handful of
 // commands that no task needs, in their usual disguises (quotes, $IFS, full paths, wide letters, sudo, sh -c).
-func Catastrophe(command string) string { return fatal(command, nil, "") }
+func Catastrophe(command string) string { return fatal(command, nil, standing{}) }
 
-func fatal(command string, self *Self, dir string) string {
+func fatal(command string, self *Self, at standing) string {
 	if forkBomb.MatchString(strings.Join(strings.Fields(normalise(command)), "")) {
 		return "start processes without end (a fork bomb)"
 	}
-	acts, _ := actions(command, dir, self.vars())
+	acts, _ := actions(command, at.dir, at.vars(self))
 	for _, a := range acts {
 		if a.remote {
 			continue // somebody else's file system

@@ -110,7 +110,7 @@ func permit(need Permission, call Call) (mode Mode, denial string) {
 func hazardsOf(t Tool, call Call) []Hazard {
 	var found []Hazard
 	if c, ok := t.(commander); ok {
-		found = append(found, Dangers(c.Command(call), call.Policy.Self, call.Dir)...)
+		found = append(found, dangers(c.Command(call), call.Policy.Self, call.Dir, standsAt(t, call))...)
 	}
 	if w, ok := t.(writer); ok {
 		found = append(found, outside(w.Writes(call), call.Dir)...)
