@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"gatewayd/internal/mutation"
 	"gatewayd/internal/problem"
 )
 
@@ -54,22 +55,28 @@ func (c *cli) jsonl(ctx context.Context, session string, args []string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	if err := cl.call(ctx, http.MethodGet, "/api/status", nil, nil); err != nil {
 		return err
-	}
-	f := &front{
-		client: cl, out: &frames{w: c.std.out}, slots: make(chan struct{}, maxRequests), lost: make(chan error, 1), session: session, turns: map[*prompt]bool{},
 	}
 	asked := make(chan os.Signal, 2)
 	signal.Notify(asked, os.Interrupt, syscall.SIGTERM)
 	signal.Ignore(syscall.SIGPIPE) // a front end that is gone is an error of writing, after which turns are ended in order
 	defer signal.Stop(asked)
+	return newFront(cl, c.std.out, session).speak(ctx, c.std.in, asked)
+}
+
+func newFront(cl *client, out io.Writer, session string) *front {
+	return &front{client: cl, out: &frames{w: out}, slots: make(chan struct{}, maxRequests), lost: make(chan error, 1), session: session, turns: map[*prompt]bool{}}
+}
+
+// speak says that it is ready, answers lines, and ends what it began.
+func (f *front) speak(ctx context.Context, in io.Reader, asked <-chan os.Signal) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	f.notify("gateway.ready", map[string]any{
-		"protocol": lineProtocol, "version": version, "pid": os.Getpid(), "daemon": cl.addr(), "session": session, "methods": methodNames(), "max_line": maxFrame,
+		"protocol": lineProtocol, "version": version, "pid": os.Getpid(), "daemon": f.addr(), "session": f.session, "methods": methodNames(), "max_line": maxFrame,
 	})
-	err = f.serve(ctx, frameLines(c.std.in), asked)
+	err := f.serve(ctx, frameLines(in), asked)
 	f.end(ctx, cancel)
 	return err
 }
@@ -106,6 +113,9 @@ func (f *front) end(ctx context.Context, cancel context.CancelFunc) {
 		running = append(running, p.session)
 	}
 	f.mu.Unlock()
+	if mutation.On("end-of-input-leaves-the-turn") {
+		return
+	}
 	for _, session := range running {
 		go f.stop(ctx, session)
 	}

@@ -100,6 +100,7 @@ var List = []Mutation{
 	{"titles-are-not-compared", "sessiondb", "TestATitleBelongsToOneSession"},
 	{"people-of-a-group-meet", "gateway/route", "TestNoTwoPlacesMeet"},
 	{"commands-do-not-ask-whether-a-turn-runs", "gateway/slash", "TestCommandsThatChangeATranscriptAreRefusedBesideATurn"},
+	{"end-of-input-leaves-the-turn", "cmd/gatewayd", "TestTheEndOfInputClosesTheTurnsThatWereBegun"},
 	{"command-needs-its-whole-name", "gateway/slash", "TestWhatIsACommandAndWhatIsAText"},
 	{"breaker-stays-latched", "gateway/provider", "TestTheBreakerOpensProbesAndCloses"},
 	{"silence-is-never-stale", "gateway/provider", "TestCommentsDoNotLookAlive"},
