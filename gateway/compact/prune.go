@@ -25,8 +25,8 @@ func LastResort(rows []sessiondb.Message) (Plan, bool) {
 	return stubs(rows, at[max(0, len(at)-2)], 1000, 1)
 }
 
-// Tail gives where the protected end of a transcript begins.
-func (r Rules) Tail(rows []sessiondb.Message, b Budget) int { return r.tail(rows, b, false) }
+// Tail gives where those results begin that no stub is made of: what fits the tail's budget, wherever an exchange began.
+func (r Rules) Tail(rows []sessiondb.Message, b Budget) int { return r.growTail(rows, b.Tail, 1) }
 
 func stubs(rows []sessiondb.Message, before, least, reclaim int) (Plan, bool) {
 	var p Plan
