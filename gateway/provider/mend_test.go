@@ -217,3 +217,35 @@ func TestHalfCharactersNeverLeave(t *testing.T) {
 		}
 	}
 }
+
+// The same on the other wire, in its server's words.
+func TestTheMessagesAPIRefusesInItsOwnWords(t *testing.T) {
+	refusal := func(message string) string {
+		raw, _ := json.Marshal(map[string]any{"type": "error", "error": map[string]any{"type": "invalid_request_error", "message": message}})
+		return string(raw)
+	}
+	for name, c := range map[string]struct {
+		holds  func(string) bool
+		answer string
+	}{
+		"a longer answer than it writes": {has(`"max_tokens":16384`), refusal("max_tokens: 16384 > 8192, which is the maximum allowed number of output tokens for claude-3-5-haiku")},
+		"cache marks":                    {has("cache_control"), refusal("system.0.cache_control: Extra inputs are not permitted")},
+		"thinking":                       {has("budget_tokens"), refusal("'claude-3-5-haiku' does not support thinking.")},
+		"a temperature":                  {has("temperature"), refusal("`temperature` is deprecated for this model.")},
+		"schema keywords":                {has("$schema"), refusal("tools.0.custom.input_schema: '$schema' is not supported")},
+	} {
+		server := refusingServer(t, c.holds, 400, c.answer)
+		client, _ := clientOf(t, server, func(o *Options) { o.API = APIAnthropic })
+		request := rich()
+		request.MaxTokens = 0
+		if name == "a temperature" {
+			request.Effort = ""
+		}
+		request.Messages = request.Messages[:1]
+		for calls := 2; calls <= 3; calls++ {
+			if got, err := client.Complete(bounded(t), request, nil); err != nil || got.Text != "fine" || len(server.Requests()) != calls {
+				t.Errorf("%s: %v after %d calls, want %d", name, err, len(server.Requests()), calls)
+			}
+		}
+	}
+}

@@ -189,9 +189,11 @@ func TestAPlaceIsToldToAPersonAfterAMoment(t *testing.T) {
 		wg.Go(func() { _, _ = c.Complete(ctx, ask, s.sink) })
 		time.Sleep(900 * time.Millisecond)
 		synctest.Wait()
+		s.mu.Lock()
 		if n := len(s.deltas); n != 0 {
 			t.Errorf("%d deltas before a second was over", n)
 		}
+		s.mu.Unlock()
 		time.Sleep(40 * time.Second)
 		synctest.Wait()
 		cancel()

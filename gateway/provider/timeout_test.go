@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -166,9 +167,9 @@ func TestALongWaitGivesSignsOfLifeAndCanBeLeft(t *testing.T) {
 
 func TestTheBreakerOpensProbesAndCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		alive := false
+		var alive atomic.Bool
 		w := &wire{serve: func(_ int, w *pipeWriter) {
-			if alive {
+			if alive.Load() {
 				write(w, hello, stop, "[DONE]")
 				_ = w.Close()
 			}
@@ -197,7 +198,7 @@ func TestTheBreakerOpensProbesAndCloses(t *testing.T) {
 			t.Fatalf("open again, twice as long: %v", err)
 		}
 		time.Sleep(2 * breakerFirst)
-		alive = true
+		alive.Store(true)
 		if err := call(); err != nil {
 			t.Fatalf("living server: %v", err)
 		}
