@@ -72,7 +72,7 @@ func (d *daemon) listen(ctx context.Context) error {
 
 // checks are the lines of /health/detailed.
 func (d *daemon) checks(context.Context) []api.Check {
-	return append([]api.Check{d.checkState(), d.checkModel(), d.checkActors(), d.checkDispatcher(), d.checkNotifier()}, d.checkBoards()...)
+	return append([]api.Check{d.checkState(), d.checkModel(), d.checkActors(), d.checkDispatcher(), d.checkNotifier()}, append(d.checkServers(), d.checkBoards()...)...)
 }
 
 // checkState looks at flags and at what lies beside state.db; it does not wait for a store that is being opened anew.

@@ -8,6 +8,7 @@ import (
 
 	"gatewayd/config"
 	"gatewayd/gateway"
+	"gatewayd/gateway/api"
 	"gatewayd/gateway/tool"
 )
 
@@ -65,4 +66,19 @@ func withServers(ctx context.Context, options *gateway.Options, loaded config.Lo
 	done := make(chan struct{})
 	go func() { defer close(done); _ = client.Run(ctx) }()
 	return func() { cancel(); <-done }
+}
+
+// checkServers says how the MCP servers stand. One that is lost degrades what conversations can do, and ends none.
+func (d *daemon) checkServers() (checks []api.Check) {
+	for _, s := range d.servers.Status() {
+		c := api.Check{Name: "mcp " + s.Name, Status: "ok", Data: s}
+		if s.State != "connected" {
+			c.Status, c.Reason, c.Since = "degraded", s.State, &s.Since
+			if s.Reason != "" {
+				c.Reason += ": " + s.Reason
+			}
+		}
+		checks = append(checks, c)
+	}
+	return checks
 }
