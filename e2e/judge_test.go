@@ -222,7 +222,10 @@ func TestTheJudgeFindsWhatItLooksFor(t *testing.T) {
 
 // No play may ask more of a model than the bound of all of them.
 func TestNoPlayHasMoreCallsThanTheBound(t *testing.T) {
-	all := slices.Concat(modelPlays(), toolPlays())
+	all := slices.Concat(modelPlays(), toolPlays(), interruptPlays())
+	if len(all) != 22 {
+		t.Errorf("%d plays", len(all))
+	}
 	names := map[string]bool{}
 	for _, p := range all {
 		if names[p.name] || p.most > callBound || p.most == 0 && p.want != interrupted {

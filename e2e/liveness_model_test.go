@@ -32,6 +32,7 @@ func modelPlays() []play {
 	patient := patientWhole()
 	patient.model = ", breaker_after: 3" // what one turn of three calls reaches
 	return []play{
+		{name: "provider_hang", knobs: hasty(), fault: always(fakellm.Hang{}), want: explained, least: 3, most: callBound, between: switchModel, probed: usesOtherModel},
 		{name: "provider_stall_reasoning_model", knobs: patient, fault: always(fakellm.StallMidStream{Reasoning: "let me think about that for a while", After: 3}), want: explained, least: 3, most: callBound, probed: refusedByBreaker},
 		{name: "provider_500_forever", knobs: hasty(), fault: always(fakellm.Error{Status: http.StatusInternalServerError}), want: explained, least: 3, most: callBound},
 		{name: "provider_429_forever", knobs: hasty(), fault: always(fakellm.Error{Status: http.StatusTooManyRequests, RetryAfter: "1"}), want: explained, least: 3, most: callBound},
@@ -63,6 +64,43 @@ func says(text string) func(*playing) {
 			p.t.Errorf("what was said is not one row")
 		}
 	}
+}
+
+const otherModel = "other-model"
+
+// switchModel is what a person does about a model that hangs.
+func switchModel(p *playing) {
+	p.slash(playedSession, "/model "+otherModel)
+}
+
+// replied is what a command answered. Session is where the chat is from now on.
+type replied struct{ Text, Session string }
+
+// slash runs a command in a conversation.
+func (d *daemon) slash(session, line string) (r replied) {
+	d.t.Helper()
+	d.call(http.MethodPost, "/api/sessions/"+session+"/commands", map[string]string{"line": line}, &r)
+	return r
+}
+
+// usesOtherModel demands an answer of the model that the conversation was switched to.
+func usesOtherModel(p *playing) {
+	if !strings.Contains(p.probe.text, p.nonce) || len(p.probes) != 1 {
+		p.t.Errorf("the probe was answered with %q, %q after %d calls\n%s", p.probe.text, p.probe.why, len(p.probes), p.report())
+		return
+	}
+	if got := modelOf(p.probes[0]); got != otherModel {
+		p.t.Errorf("the probe asked the model %q", got)
+	}
+	if got := modelOf(p.calls[0]); got != fakellm.Model {
+		p.t.Errorf("the first turn asked the model %q", got)
+	}
+}
+
+func modelOf(r fakellm.Request) string {
+	var body struct{ Model string }
+	_ = json.Unmarshal(r.Body, &body)
+	return body.Model
 }
 
 // refusedByBreaker demands that the probe is refused at once, in words that say when the next try is, and without a call.

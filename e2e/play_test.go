@@ -144,6 +144,25 @@ func (p *playing) secondTurn() {
 	p.probe = p.hear(ctx, playedSession, "[[probe:"+p.nonce+"]] are you there?")
 }
 
+// interrupt ends the turn as a person does, and notes when.
+func (p *playing) interrupt() {
+	p.mu.Lock()
+	p.stopped = time.Now()
+	p.mu.Unlock()
+	if err := p.try("POST", "/api/sessions/"+playedSession+"/stop", struct{}{}, nil); err != nil {
+		p.t.Errorf("stop: %v", err)
+	}
+}
+
+// asked waits until the first turn has made its nth call.
+func (p *playing) asked(n int) {
+	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
+	defer cancel()
+	if _, err := p.model.Wait(ctx, n); err != nil {
+		p.t.Error(err)
+	}
+}
+
 // leave stops the daemon as a supervisor does.
 func (p *playing) leave() (e struct {
 	took         time.Duration

@@ -42,6 +42,9 @@ func journeys() []journey {
 		{name: "directories", steps: []func(*traveller){
 			byAPI, elsewhere, byAPI, byCLI, elsewhere, byCLI, byAPI, elsewhere, byCLI, byAPI,
 		}},
+		{name: "surfaces_and_a_compaction", breaks: 1, steps: []func(*traveller){
+			byAPI, byCLI, byPost, byAPI, restart, byCLI, byPost, compress, byAPI, restart, byCLI, byAPI, byPost,
+		}},
 	}
 }
 
@@ -83,6 +86,19 @@ func byCLI(w *traveller) {
 	out, errs, code := cliIn(w.t, w.t.TempDir(), w.home, "chat", "--session", travelled, text)
 	if code != 0 || !strings.Contains(out, text) {
 		w.t.Fatalf("%s: code %d, %s%s", text, code, out, errs)
+	}
+}
+
+func byPost(w *traveller) {
+	text := w.next()
+	w.handOver(travelled, text, "queue")
+	w.until(text+" is answered", func() bool { return countTold(w.rows(travelled), "Seen: "+text) > 0 })
+	w.idle()
+}
+
+func compress(w *traveller) {
+	if words := w.slash(travelled, "/compress here 2").Text; !strings.Contains(words, "ows") {
+		w.t.Errorf("/compress said %q", words)
 	}
 }
 

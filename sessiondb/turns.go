@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"gatewayd/internal/mutation"
 	"gatewayd/internal/sqlite"
 )
 
@@ -73,7 +74,7 @@ func (s *Store) End(ctx context.Context, l Lease, turn string, rows []NewMessage
 func (s *Store) Retry(ctx context.Context, l Lease, turn string, free bool) (Pending, error) {
 	now := time.Now().UnixMicro()
 	add := 1
-	if free {
+	if free || mutation.On("resume-is-not-counted") {
 		add = 0
 	}
 	var out Pending

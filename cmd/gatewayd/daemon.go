@@ -74,6 +74,7 @@ type daemon struct {
 	passedOver map[kanban.Slug]string // boards that the last backup did not open, with the reason
 
 	apiStops, dispatchStops chan struct{} // closed when that part has been told to stop
+	talked                  chan struct{} // closed when the conversations have drained
 
 	decisions []decision
 }
@@ -82,7 +83,7 @@ type daemon struct {
 func (c *cli) build(ctx context.Context) (built *daemon, err error) {
 	d := &daemon{
 		started: time.Now(), foreground: c.foreground, std: c.std, asked: make(chan os.Signal, 2),
-		apiStops: make(chan struct{}), dispatchStops: make(chan struct{}), passedOver: map[kanban.Slug]string{},
+		apiStops: make(chan struct{}), dispatchStops: make(chan struct{}), talked: make(chan struct{}), passedOver: map[kanban.Slug]string{},
 	}
 	c.std.environ = config.Environ(c.std.environ).WithoutWorker() // a daemon is nobody's worker, whoever started it
 	if d.config, err = c.load(); err != nil {

@@ -58,6 +58,7 @@ func (d *daemon) listen(ctx context.Context) error {
 	case <-ctx.Done():
 		close(d.apiStops)
 	}
+	<-d.talked // until then whoever asks is told that it drains, and what is new is refused with a reason
 	bound, cancel := context.WithTimeout(context.Background(), d.config.Agent.ShutdownGrace+5*time.Second)
 	defer cancel()
 	if err := d.server.Shutdown(bound); err != nil {
@@ -68,6 +69,12 @@ func (d *daemon) listen(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// converse holds the conversations until they have drained.
+func (d *daemon) converse(ctx context.Context) error {
+	defer close(d.talked)
+	return d.gateway.Run(ctx)
 }
 
 // checks are the lines of /health/detailed.

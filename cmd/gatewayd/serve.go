@@ -47,7 +47,7 @@ func (c *cli) serve(ctx context.Context) (err error) {
 		{name: "signals", run: d.signals},
 		{name: "dispatcher", run: d.dispatch},
 		{name: "api", run: d.listen},
-		{name: "conversations", run: d.gateway.Run},
+		{name: "conversations", run: d.converse},
 		{name: "gate", run: d.gates.Run},
 		{name: "notifier", run: d.notifier.Run},
 		{name: "maintenance", run: d.maintain, outlasts: true},

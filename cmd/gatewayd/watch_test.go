@@ -42,7 +42,7 @@ func TestTheAPIIsNotAskedOnceItIsToldToStop(t *testing.T) {
 	}
 	release := make(chan struct{})
 	began := make(chan struct{})
-	d := &daemon{log: quiet(), listener: listener, apiStops: make(chan struct{}), server: &http.Server{
+	d := &daemon{log: quiet(), listener: listener, apiStops: make(chan struct{}), talked: make(chan struct{}), server: &http.Server{
 		Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { close(began); <-release }),
 	}}
 	ctx, stop := context.WithCancel(t.Context())
@@ -52,6 +52,7 @@ func TestTheAPIIsNotAskedOnceItIsToldToStop(t *testing.T) {
 	<-began
 	stop()
 	<-d.apiStops
+	close(d.talked)
 	close(release)
 	if err := <-ended; err != nil {
 		t.Error(err)
