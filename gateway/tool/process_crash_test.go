@@ -75,8 +75,14 @@ func TestAKilledDaemonLeavesNoCommandInTheBackground(t *testing.T) {
 	if _, err := io.Copy(io.Discard, only); err != nil { // ends with the last process that holds the pipe
 		t.Errorf("after the daemon's death some of its commands go on: %v", err)
 	}
-	set := NewSet(NewTerminal(TerminalOptions{Reaper: newReaper(t), Dir: dir, State: filepath.Join(dir, "shells")}))
-	if err := set.Reclaim(soon(t)); err != nil {
+	next, err := reaper.New(reaper.Options{Dir: filepath.Join(dir, "keepers"), Spares: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := NewSet(NewTerminal(TerminalOptions{Reaper: next, Dir: dir, State: filepath.Join(dir, "shells")})).Reclaim(soon(t)); err != nil {
 		t.Error(err)
+	}
+	if records, err := next.Records(); err != nil || len(records) != 0 {
+		t.Errorf("records left: %v, %v", records, err)
 	}
 }

@@ -104,10 +104,10 @@ func (f *Files) read(ctx context.Context, call Call, path string, offset, limit 
 
 // pager cuts one page out of a file.
 type pager struct {
-	name          string
-	offset        int
-	lines, bytes  int
-	scanned, from int
+	name         string
+	offset       int
+	lines, bytes int
+	scanned      int
 }
 
 func (p *pager) page(ctx context.Context, f io.Reader, info fs.FileInfo) (string, error) {
