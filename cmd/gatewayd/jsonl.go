@@ -58,6 +58,11 @@ func (c *cli) jsonl(ctx context.Context, session string, args []string) error {
 	if err := cl.call(ctx, http.MethodGet, "/api/status", nil, nil); err != nil {
 		return err
 	}
+	if session != "" {
+		if session, err = cl.reopen(ctx, session); err != nil {
+			return err
+		}
+	}
 	asked := make(chan os.Signal, 2)
 	signal.Notify(asked, os.Interrupt, syscall.SIGTERM)
 	signal.Ignore(syscall.SIGPIPE) // a front end that is gone is an error of writing, after which turns are ended in order

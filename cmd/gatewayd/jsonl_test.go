@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,6 +24,7 @@ import (
 	"gatewayd/gateway/api"
 	"gatewayd/gateway/provider"
 	"gatewayd/gateway/slash"
+	"gatewayd/gateway/tool"
 	"gatewayd/internal/fakellm"
 	"gatewayd/internal/problem"
 	"gatewayd/sessiondb"
@@ -48,12 +50,16 @@ func newLiner(t *testing.T, script ...fakellm.Response) *liner {
 	need(t, err)
 	llm := fakellm.New(t, script...)
 	model := provider.New(provider.Options{BaseURL: llm.URL(), Name: fakellm.Model, Transport: &http.Transport{DisableKeepAlives: true}})
-	g := gateway.New(gateway.Options{Store: store, Model: model, Log: quiet, Sole: true, Grace: -1})
+	approvals := gateway.NewApprovals(store, 50*time.Second, quiet)
+	g := gateway.New(gateway.Options{
+		Store: store, Model: model, Log: quiet, Sole: true, Grace: -1, Approvals: approvals, Tools: tool.NewSet(noTerminal{}), Terminal: tool.Ask,
+	})
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = g.Run(ctx) })
 	server := httptest.NewServer(api.New(api.Options{
-		Chat: g, Sessions: store, Commands: slash.New(slash.Options{Store: store, Gateway: g, Model: model.Describe}), Key: "k-for-tests", Addr: "127.0.0.1:0", Log: quiet,
+		Chat: g, Sessions: store, Approvals: approvals,
+		Commands: slash.New(slash.Options{Store: store, Gateway: g, Approvals: approvals, Model: model.Describe}), Key: "k-for-tests", Addr: "127.0.0.1:0", Log: quiet,
 	}))
 	t.Cleanup(func() { stop(); running.Wait(); server.Close(); _ = store.Close() })
 	in, lines := io.Pipe()
@@ -75,6 +81,22 @@ func newLiner(t *testing.T, script ...fakellm.Response) *liner {
 		t.Fatalf("the first frame is %v", ready)
 	}
 	return l
+}
+
+// noTerminal runs nothing, once it is let.
+type noTerminal struct{}
+
+func (noTerminal) Spec() provider.ToolSpec       { return provider.ToolSpec{Name: "terminal"} }
+func (noTerminal) ReadOnly(json.RawMessage) bool { return false }
+func (noTerminal) Permission() tool.Permission   { return tool.NeedsTerminal }
+func (noTerminal) Command(call tool.Call) string {
+	var args struct{ Command string }
+	_ = json.Unmarshal(call.Args, &args)
+	return args.Command
+}
+
+func (noTerminal) Run(context.Context, tool.Call) tool.Result {
+	return tool.Result{Content: "it was run", Effect: tool.EffectDone}
 }
 
 func (l *liner) send(format string, args ...any) {
@@ -288,6 +310,61 @@ func TestCommandsOverLines(t *testing.T) {
 	if got := l.until(answerTo(4)); next == "s1" || field(got, "result", "session") != next {
 		t.Errorf("it is in %v after %v", got, next)
 	}
+}
+
+func TestWhatAToolAsksIsAnsweredOverLines(t *testing.T) {
+	l := newLiner(t, fakellm.ToolCall{Name: "terminal", Args: `{"command":"rm -rf build"}`}, fakellm.Text{Text: "so be it"})
+	l.send(`{"id":1,"method":"prompt.submit","params":{"text":"install it","session":"s1"}}`)
+	asked := l.until(notification("approval.request"))
+	id := field(asked, "params", "approval", "id")
+	l.send(`{"id":2,"method":"approval.list"}`)
+	if got := l.until(answerTo(2)); !strings.Contains(fmt.Sprint(field(got, "result", "approvals")), fmt.Sprint(id)) {
+		t.Errorf("got %v", got)
+	}
+	l.send(`{"id":3,"method":"approval.respond","params":{"id":%q,"decision":"once"}}`, id)
+	l.until(answerTo(3))
+	if done := l.until(notification("tool.completed")); field(done, "params", "text") != "it was run" || field(done, "params", "failed") != false {
+		t.Errorf("got %v", done)
+	}
+	l.until(notification("message.complete"))
+	l.send(`{"id":4,"method":"approval.respond","params":{"id":%q,"decision":"deny"}}`, id)
+	if got := l.until(answerTo(4)); field(got, "error", "code") != float64(codeConflict) {
+		t.Errorf("decided twice: %v", got)
+	}
+}
+
+// A person at a terminal answers in the same place, and other lines wait for the turn's end.
+func TestWhatAToolAsksIsAnsweredInTheTerminal(t *testing.T) {
+	l := newLiner(t, fakellm.ToolCall{Name: "terminal", Args: `{"command":"rm -rf build"}`}, fakellm.Text{Text: "so be it"})
+	typed := make(chan string, 3)
+	typed <- "and then?"
+	typed <- "/status"
+	var out, errs bytes.Buffer
+	asks := &onWrite{to: &errs, words: "y, session, always or n?", then: func() { typed <- "y" }}
+	person := &talk{client: newClient(l.server.URL, "k-for-tests"), out: &out, err: asks, session: "s1", lines: typed}
+	if err := person.say(t.Context(), "install it"); err != nil {
+		t.Fatalf("%v: %s", err, errs.String())
+	}
+	if out.String() != "so be it\n" || !strings.Contains(errs.String(), "terminal asks]") || !strings.Contains(errs.String(), "terminal completed") || !strings.Contains(errs.String(), "turn       ") {
+		t.Errorf("%q; %s", out.String(), errs.String())
+	}
+	if next, more := person.next(); next != "and then?" || !more {
+		t.Errorf("next is %q", next)
+	}
+}
+
+// onWrite does something once certain words were written.
+type onWrite struct {
+	to    io.Writer
+	words string
+	then  func()
+}
+
+func (w *onWrite) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), w.words) {
+		w.then()
+	}
+	return w.to.Write(p)
 }
 
 // docs/chat.md is what front ends are written by: it has each method, notification, code and command, and no other.

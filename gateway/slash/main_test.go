@@ -2,12 +2,14 @@ package slash
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 
 	"gatewayd/gateway"
 	"gatewayd/gateway/provider"
+	"gatewayd/gateway/tool"
 	"gatewayd/internal/fakellm"
 	"gatewayd/sessiondb"
 )
@@ -45,6 +48,24 @@ type house struct {
 	llm   *fakellm.Server
 	stop  func()
 	reset []string
+	ran   atomic.Int32 // commands that were let through
+}
+
+// terminal runs nothing and counts.
+type terminal struct{ ran *atomic.Int32 }
+
+func (terminal) Spec() provider.ToolSpec       { return provider.ToolSpec{Name: "terminal"} }
+func (terminal) ReadOnly(json.RawMessage) bool { return false }
+func (terminal) Permission() tool.Permission   { return tool.NeedsTerminal }
+func (terminal) Command(call tool.Call) string {
+	var args struct{ Command string }
+	_ = json.Unmarshal(call.Args, &args)
+	return args.Command
+}
+
+func (c terminal) Run(context.Context, tool.Call) tool.Result {
+	c.ran.Add(1)
+	return tool.Result{Content: "done", Effect: tool.EffectDone}
 }
 
 func newHouse(t *testing.T, script ...fakellm.Response) *house {
@@ -74,12 +95,16 @@ func (h *house) start() {
 		}
 		return nil, errName(name, "is no model")
 	}
-	h.g = gateway.New(gateway.Options{Store: store, Model: models[fakellm.Model], Models: find, Log: quiet, Sole: true, Grace: -1})
+	approvals := gateway.NewApprovals(store, 50*time.Second, quiet)
+	h.g = gateway.New(gateway.Options{
+		Store: store, Model: models[fakellm.Model], Models: find, Log: quiet, Sole: true, Grace: -1,
+		Approvals: approvals, Tools: tool.NewSet(terminal{&h.ran}), Terminal: tool.Ask,
+	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = h.g.Run(ctx) })
 	h.Runner = New(Options{
-		Store: store, Gateway: h.g, Model: models[fakellm.Model].Describe, Models: find, ResetBreaker: func(name string) { h.reset = append(h.reset, name) },
+		Store: store, Gateway: h.g, Approvals: approvals, Model: models[fakellm.Model].Describe, Models: find, ResetBreaker: func(name string) { h.reset = append(h.reset, name) },
 	})
 	h.stop = sync.OnceFunc(func() { cancel(); running.Wait(); _ = store.Close() })
 	h.t.Cleanup(h.stop)
