@@ -22,7 +22,6 @@ const (
 // resumption is what has to be written before a turn goes on from its rows.
 type resumption struct {
 	repair
-	note bool // the model was not told yet
 }
 
 // planResume decides, from the rows alone and the clock, how a turn goes on that was cut off: its last block of calls is dropped
