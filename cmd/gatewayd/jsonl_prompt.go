@@ -135,17 +135,16 @@ func (t *turnFrames) pass(ctx context.Context, e event) {
 		t.notify(name, t.about(params))
 		return
 	}
-	switch e.name {
-	case evEnded:
-		t.whole = true
-		t.notify("message.complete", t.about(params))
-	case evError:
-		t.whole = true
-		inner, _ := params["error"].(map[string]any)
-		t.notify("message.complete", t.about(map[string]any{"failed": true, "completed": false, "interrupted": false, "text": "", "error": inner["message"], "error_code": inner["code"]}))
-	default:
+	if e.name != evEnded && e.name != evError {
 		return
 	}
+	t.whole = true
+	t.done(t.prompt) // before anybody hears of the end: whoever does may speak at once
+	if e.name == evError {
+		inner, _ := params["error"].(map[string]any)
+		params = map[string]any{"failed": true, "completed": false, "interrupted": false, "text": "", "error": inner["message"], "error_code": inner["code"]}
+	}
+	t.notify("message.complete", t.about(params))
 	t.notify("session.info", map[string]any{"session": t.prompt.session, "running": false})
 }
 
