@@ -266,7 +266,7 @@ func (g *Gateway) explain(ctx context.Context, l sessiondb.Lease, rows []session
 	if err != nil {
 		return fmt.Errorf("close an answer that was put aside: %w", err)
 	}
-	out.Closed, out.Outcome = true, "closed with a row that says so"
+	out.Closed, out.Outcome = true, "a closing row says so"
 	return nil
 }
 

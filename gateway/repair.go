@@ -133,7 +133,7 @@ func (r *repair) recovered(session string) Recovered {
 		parts = append(parts, "an old confirmation withdrawn")
 	}
 	if out.Closed {
-		parts = append(parts, "closed with a row that says so")
+		parts = append(parts, "a closing row says so")
 	}
 	if len(parts) == 0 {
 		parts = append(parts, "nothing to repair: it had ended, or had not begun")

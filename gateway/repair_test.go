@@ -63,7 +63,7 @@ func TestRepairSaysUnknownOnlyWhereThereMayBeAnEffect(t *testing.T) {
 	if r.unknown != 1 || r.notRun != 1 || r.insert[0].Effect != intentNone || r.insert[1].Effect != "unknown" || r.insert[1].Content != unknownEffect {
 		t.Errorf("%+v", r)
 	}
-	if got := r.recovered("s").Outcome; got != "1 tool call(s) answered as effect unknown, 1 read-only tool call(s) answered as not run, closed with a row that says so" {
+	if got := r.recovered("s").Outcome; got != "1 tool call(s) answered as effect unknown, 1 read-only tool call(s) answered as not run, a closing row says so" {
 		t.Error(got)
 	}
 }

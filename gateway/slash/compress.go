@@ -62,6 +62,9 @@ func parseCompress(line Line) (gateway.Compress, error) {
 
 // compressed says what became of it, and says so honestly when nothing was gained.
 func compressed(c gateway.Compressed) string {
+	if c.Status == gateway.CompressPreview && c.Folded == 0 {
+		return "There is nothing that could be folded now; nothing was changed."
+	}
 	var b strings.Builder
 	b.WriteString(map[gateway.CompressStatus]string{
 		gateway.CompressPreview: "This is what would be done; nothing was changed.", gateway.CompressDone: "Compressed.",

@@ -136,7 +136,7 @@ func consult(ctx context.Context, t Tool, call Call, hazards []Hazard) string {
 		Effect: Plain(effectOf(t, call)), Reason: Plain(what), Rules: rulesOf(hazards),
 	})
 	if d.Allows() {
-		call.Log.Info("tool call approved", "session", call.Session, "turn", call.Turn, "tool", call.Name, "approval", d.ID, "by", d.By)
+		call.Log.Info("tool call approved", "tool", call.Name, "approval", d.ID, "by", d.By)
 		return ""
 	}
 	return "the call " + what + ". It was not run: " + cmp.Or(d.Words, "it was not approved")

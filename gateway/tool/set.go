@@ -101,12 +101,12 @@ func (s *Set) Run(ctx context.Context, call Call) (result Result) {
 		return Refuse("the arguments of %s are not a JSON object; nothing was run. Send the call again with one whole object", call.Name)
 	}
 	if denial := gate(ctx, t, call); denial != "" && !(mutation.On("background-is-not-gated") && strings.Contains(string(call.Args), `"background":true`)) {
-		call.Log.Info("tool call refused", "session", call.Session, "turn", call.Turn, "tool", call.Name, "reason", denial)
+		call.Log.Info("tool call refused", "tool", call.Name, "reason", denial)
 		return Refuse("%s", denial)
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			call.Log.Error("tool panicked", "session", call.Session, "turn", call.Turn, "tool", call.Name, "panic", p, "stack", string(debug.Stack()))
+			call.Log.Error("tool panicked", "tool", call.Name, "panic", p, "stack", string(debug.Stack()))
 			result = Result{Content: fmt.Sprintf("%s failed inside: %v. Its effect is unknown", call.Name, p), Err: true, Effect: EffectUnknown}
 		}
 	}()
@@ -143,7 +143,7 @@ func (c Call) withDefaults() Call {
 		c.Progress = func() {}
 	}
 	if c.Log == nil {
-		c.Log = slog.Default()
+		c.Log = slog.Default().With("session", c.Session, "turn", c.Turn)
 	}
 	return c
 }

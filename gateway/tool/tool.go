@@ -28,7 +28,7 @@ type Call struct {
 	Policy            Policy
 	Room              int          // characters that the result may take, so that a tool that pages makes its page fit; 0: MaxResult
 	Progress          func()       // sign of life; never nil inside Run
-	Log               *slog.Logger // never nil inside Run
+	Log               *slog.Logger // knows session and turn; never nil inside Run
 
 	// Shown gives the result of an earlier call as the model is still sent it, and false where its row was compacted, repaired
 	// away or rewound. A tool that says "see above" asks it first; nil means that nothing can be relied on.
