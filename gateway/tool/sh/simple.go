@@ -130,9 +130,7 @@ func (p *parser) redirect(c *Command, at int) {
 			c.From = append(c.From, target.Subs...)
 		}
 	}
-	for _, extra := range words[1:] { // an open expansion that is several words here is an error there
-		c.Words = append(c.Words, extra)
-	}
+	c.Words = append(c.Words, words[1:]...) // an expansion that is several words here is an error there
 }
 
 // documents reads the here-documents that the line before has announced.
