@@ -83,6 +83,7 @@ func (t *turn) chooseModel() error {
 		return nil
 	}
 	t.model = chosen
+	t.answers.Store(modelLabel(chosen))
 	return nil
 }
 

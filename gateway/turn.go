@@ -42,6 +42,7 @@ type turn struct {
 	cancel   context.CancelCauseFunc
 	leave    func() bool
 	phase    atomic.Value // string
+	answers  atomic.Value // string: the label of the model, for those who look from outside
 	progress *progress
 	detach   chan struct{} // closed when a redirect asks tools to leave what they started running
 	letGo    sync.Once
@@ -81,13 +82,15 @@ func (g *Gateway) newTurn(j *job) *turn {
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(j.ctx))
 	t.leave = context.AfterFunc(j.ctx, func() { t.cancel(causeOf(j.ctx)) })
 	t.phase.Store("lease")
+	t.answers.Store(modelLabel(t.model))
 	t.result = Result{Session: t.session.ID, TurnID: t.id}
 	return t
 }
 
 func (t *turn) picture() RunningTurn {
 	phase, _ := t.phase.Load().(string)
-	return RunningTurn{Session: t.session.ID, Turn: t.id, Model: modelLabel(t.g.opts.Model), Phase: phase, Since: t.started, Progress: t.progress.at()}
+	model, _ := t.answers.Load().(string)
+	return RunningTurn{Session: t.session.ID, Turn: t.id, Model: model, Phase: phase, Since: t.started, Progress: t.progress.at()}
 }
 
 // run takes the turn from the lease to its last row. An error means that the user row is not stored.

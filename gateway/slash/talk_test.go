@@ -202,3 +202,14 @@ func TestATitleThatIsTakenIsAConflict(t *testing.T) {
 		t.Errorf("got %+v", reply)
 	}
 }
+
+func TestARunningTurnIsShownWithTheModelThatAnswers(t *testing.T) {
+	h := newHouse(t)
+	h.run("s1", "/model other")
+	ended := h.wedged("s1")
+	if running := h.g.Status().Running; len(running) != 1 || !strings.HasSuffix(running[0].Model, "other") {
+		t.Errorf("got %+v", running)
+	}
+	h.run("s1", "/stop")
+	<-ended
+}
