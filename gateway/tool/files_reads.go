@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"io/fs"
 	"sync"
-	"syscall"
 
 	"gatewayd/internal/mutation"
 )
@@ -32,15 +31,7 @@ type sight struct {
 type stamp struct {
 	dev, ino       uint64
 	size           int64
-	mtime, changed syscall.Timespec
-}
-
-func stampOf(info fs.FileInfo) stamp {
-	s, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return stamp{size: info.Size()}
-	}
-	return stamp{dev: uint64(s.Dev), ino: s.Ino, size: s.Size, mtime: s.Mtim, changed: s.Ctim}
+	mtime, changed int64 // nanoseconds
 }
 
 // shownPage is a page that a call was answered with.
