@@ -1,301 +1,221 @@
 package sh
 
 import (
+	"regexp"
 	"slices"
 	"strings"
+
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
 )
 
-// closers ends each compound command; what stands between is a list of commands.
-var closers = map[string]string{"{": "}", "if": "fi", "while": "done", "until": "done", "for": "done", "select": "done", "case": "esac"}
-
-// skipped are reserved words after which a command stands again.
-var skipped = []string{"!", "then", "else", "elif", "do", "time", "coproc"}
-
-// list reads commands until the word or the character that ends it, or the end of the text.
-func (p *parser) list(word string, char byte) {
-	for !p.full() {
-		p.separators()
-		switch {
-		case p.pos >= len(p.src):
-			p.out.Broken = p.out.Broken || word != "" || char != 0
-			return
-		case char != 0 && p.src[p.pos] == char:
-			p.pos++
-			return
-		case p.src[p.pos] == ')':
-			p.pos++ // of a case's pattern that was not understood, or stray
-			p.out.Broken = true
-		case word != "" && p.bare() == word:
-			p.pos += len(word)
-			return
-		default:
-			before := p.pos
-			p.pipeline()
-			if p.pos == before {
-				p.pos++ // whatever it is, it is passed
-			}
-		}
-	}
-	p.pos = len(p.src)
-}
-
-// separators passes blanks, ends of lines and what stands between two commands.
-func (p *parser) separators() {
-	for p.pos < len(p.src) {
-		switch c := p.src[p.pos]; {
-		case c == '\n':
-			p.pos++
-			p.documents()
-		case c == ' ' || c == '\t' || c == '\r' || c == ';' || c == '&':
-			p.pos++
-		case c == '\\' && strings.HasPrefix(p.src[p.pos:], "\\\n"):
-			p.pos += 2
-		case c == '#':
-			p.comment()
-		default:
-			return
-		}
+func (r *reader) stmts(list []*syntax.Stmt) {
+	for _, s := range list {
+		r.stmt(s)
 	}
 }
 
-func (p *parser) comment() {
-	end := strings.IndexByte(p.src[p.pos:], '\n')
-	if end < 0 {
-		p.pos = len(p.src)
+// stmt reads a program with its words, or what is made of others. The redirections of the latter are a command without words.
+func (r *reader) stmt(s *syntax.Stmt) {
+	if r.full() {
 		return
 	}
-	p.pos += end
-}
-
-func (p *parser) blanks() {
-	for p.pos < len(p.src) {
-		switch {
-		case p.src[p.pos] == ' ' || p.src[p.pos] == '\t' || p.src[p.pos] == '\r':
-			p.pos++
-		case strings.HasPrefix(p.src[p.pos:], "\\\n"):
-			p.pos += 2
-		default:
-			return
-		}
-	}
-}
-
-// pipeline reads commands joined by |. Each reads from all commands of the part before it.
-func (p *parser) pipeline() {
-	var feed []int
-	for {
-		start := len(p.out.Commands)
-		p.element()
-		part := span(start, len(p.out.Commands))
-		for _, i := range part {
-			p.out.Commands[i].From = append(p.out.Commands[i].From, feed...)
-		}
-		p.blanks()
-		rest := p.src[p.pos:]
-		if !strings.HasPrefix(rest, "|") || strings.HasPrefix(rest, "||") {
-			p.pos += len(rest) - len(strings.TrimLeft(rest, "|"))
-			return
-		}
-		p.pos++
-		p.pos += len(p.src[p.pos:]) - len(strings.TrimPrefix(p.src[p.pos:], "&"))
-		p.lines()
-		feed = part
-	}
-}
-
-// lines passes the ends of lines that may follow a pipe.
-func (p *parser) lines() {
-	for {
-		p.blanks()
-		if p.pos >= len(p.src) || p.src[p.pos] != '\n' {
-			return
-		}
-		p.pos++
-		p.documents()
-	}
-}
-
-// element reads one part of a pipeline: a compound command, a subshell, or a program with its words.
-func (p *parser) element() {
-	for {
-		p.blanks()
-		if p.pos >= len(p.src) {
-			return
-		}
-		if p.src[p.pos] == '(' {
-			p.subshell()
-			return
-		}
-		word := p.bare()
-		if !slices.Contains(skipped, word) {
-			break
-		}
-		p.pos += len(word)
-	}
-	word := p.bare()
-	switch {
-	case word == "function":
-		p.pos += len(word)
-		p.blanks()
-		p.pos += len(p.bare())
-		p.emptyBrackets()
-		p.lines()
-		p.element()
-	case closers[word] != "":
-		p.compound(word)
+	switch c := s.Cmd.(type) {
+	case nil:
+	case *syntax.CallExpr:
+		r.command(c.Assigns, c.Args, s.Redirs)
+		return
+	case *syntax.DeclClause:
+		r.declare(c)
+	case *syntax.BinaryCmd:
+		r.binary(c)
 	default:
-		p.simple()
+		r.compound(c)
+	}
+	if len(s.Redirs) > 0 {
+		r.command(nil, nil, s.Redirs)
 	}
 }
 
-func (p *parser) subshell() {
-	p.pos++
-	if p.depth++; p.depth > MaxDepth {
-		p.out.Broken, p.pos = true, len(p.src)
+// binary reads two commands. Behind a pipe, the second reads from all commands of the part before it.
+func (r *reader) binary(c *syntax.BinaryCmd) {
+	from := len(r.out.Commands)
+	r.stmt(c.X)
+	if first, ok := c.X.Cmd.(*syntax.BinaryCmd); ok && isPipe(first) {
+		from = r.part
+	}
+	middle := len(r.out.Commands)
+	r.stmt(c.Y)
+	if !isPipe(c) {
 		return
 	}
-	p.list("", ')')
-	p.depth--
-	p.trailing()
+	for i := middle; i < len(r.out.Commands); i++ {
+		r.out.Commands[i].From = append(r.out.Commands[i].From, span(from, middle)...)
+	}
+	r.part = middle
 }
 
-func (p *parser) compound(word string) {
-	p.pos += len(word)
-	if p.depth++; p.depth > MaxDepth {
-		p.out.Broken, p.pos = true, len(p.src)
-		return
+func isPipe(c *syntax.BinaryCmd) bool { return c.Op == syntax.Pipe || c.Op == syntax.PipeAll }
+
+// compound reads all branches of a command that is made of others, a function's body too.
+func (r *reader) compound(c syntax.Command) {
+	if r.depth++; r.depth > MaxDepth {
+		r.out.Broken = true
+	} else {
+		r.branches(c)
 	}
-	switch word {
-	case "for", "select":
-		p.loopHead()
-	case "case":
-		p.cases()
-	}
-	if word != "case" {
-		p.list(closers[word], 0)
-	}
-	p.depth--
-	p.trailing()
+	r.depth--
 }
 
-// trailing reads the redirections after a subshell or a compound command, as a command without words.
-func (p *parser) trailing() {
-	p.blanks()
-	if p.pos < len(p.src) && strings.IndexByte("<>&0123456789", p.src[p.pos]) >= 0 && p.redirectAhead() {
-		p.simple()
-	}
-}
-
-// loopHead gives the loop's variable all of its values at once: what is done with one of them is seen.
-func (p *parser) loopHead() {
-	p.blanks()
-	if strings.HasPrefix(p.src[p.pos:], "((") {
-		end := strings.Index(p.src[p.pos:], "))")
-		if end < 0 {
-			p.out.Broken, p.pos = true, len(p.src)
-			return
+func (r *reader) branches(c syntax.Command) {
+	switch c := c.(type) {
+	case *syntax.Block:
+		r.stmts(c.Stmts)
+	case *syntax.Subshell:
+		r.stmts(c.Stmts)
+	case *syntax.IfClause:
+		for ; c != nil; c = c.Else {
+			r.stmts(c.Cond)
+			r.stmts(c.Then)
 		}
-		p.pos += end + 2
-		return
-	}
-	name := p.bare()
-	p.pos += len(name)
-	p.lines()
-	if p.bare() != "in" {
-		return
-	}
-	p.pos += len("in")
-	var values []string
-	for p.blanks(); p.pos < len(p.src) && strings.IndexByte(";\n&|<>()", p.src[p.pos]) < 0; p.blanks() {
-		for _, w := range p.words() {
-			values = append(values, w.Text)
-		}
-	}
-	if isName(name) {
-		p.vars[name] = strings.Join(values, " ")
-	}
-}
-
-// cases reads the patterns of a case, which are no commands, and the commands behind each.
-func (p *parser) cases() {
-	p.blanks()
-	p.words()
-	p.lines()
-	if p.bare() == "in" {
-		p.pos += len("in")
-	}
-	for !p.full() {
-		p.separators()
-		if p.bare() == "esac" {
-			p.pos += len("esac")
-			return
-		}
-		end := strings.IndexByte(p.src[p.pos:], ')')
-		if end < 0 {
-			p.out.Broken, p.pos = true, len(p.src)
-			return
-		}
-		p.pos += end + 1
-		p.branch()
-	}
-}
-
-// branch reads the commands of one pattern up to ;; or esac.
-func (p *parser) branch() {
-	for !p.full() {
-		for p.blanks(); p.pos < len(p.src) && (p.src[p.pos] == '\n' || p.src[p.pos] == '#'); p.blanks() {
-			if p.src[p.pos] == '#' {
-				p.comment()
-				continue
+	case *syntax.WhileClause:
+		r.stmts(c.Cond)
+		r.stmts(c.Do)
+	case *syntax.ForClause:
+		r.loop(c.Loop)
+		r.stmts(c.Do)
+	case *syntax.CaseClause:
+		r.hidden(c.Word)
+		for _, item := range c.Items {
+			for _, pattern := range item.Patterns {
+				r.hidden(pattern)
 			}
-			p.pos++
-			p.documents()
+			r.stmts(item.Stmts)
 		}
-		switch rest := p.src[p.pos:]; {
-		case rest == "":
-			p.out.Broken = true
-			return
-		case strings.HasPrefix(rest, ";;"), strings.HasPrefix(rest, ";&"):
-			p.pos += 2
-			return
-		case p.bare() == "esac":
-			return
-		case rest[0] == ';' || rest[0] == '&' || rest[0] == ')':
-			p.pos++
-		default:
-			before := p.pos
-			p.pipeline()
-			if p.pos == before {
-				p.pos++
+	case *syntax.FuncDecl:
+		r.stmt(c.Body)
+	case *syntax.TimeClause:
+		if c.Stmt != nil {
+			r.stmt(c.Stmt)
+		}
+	case *syntax.CoprocClause:
+		r.stmt(c.Stmt)
+	default: // arithmetic and tests run nothing but their substitutions
+		r.hidden(c)
+	}
+}
+
+// loop gives the loop's variable all of its values at once: what is done with one of them is seen.
+func (r *reader) loop(head syntax.Loop) {
+	words, ok := head.(*syntax.WordIter)
+	if !ok {
+		r.hidden(head)
+		return
+	}
+	if !words.InPos.IsValid() {
+		return
+	}
+	values := Command{}
+	for _, w := range words.Items {
+		values.Words = append(values.Words, r.word(w)...)
+	}
+	r.set(words.Name.Value, expand.Variable{Set: true, Str: values.Text()})
+}
+
+// command reads a program with its words and redirections. Its place is taken first, so that commands inside its words come behind it.
+func (r *reader) command(assigns []*syntax.Assign, args []*syntax.Word, redirs []*syntax.Redirect) {
+	at := len(r.out.Commands)
+	r.out.Commands = append(r.out.Commands, Command{})
+	var c Command
+	for _, a := range assigns {
+		c.Assigned = append(c.Assigned, r.assign(a).Text)
+	}
+	for _, w := range args {
+		c.Words = append(c.Words, r.word(w)...)
+	}
+	for _, redirect := range redirs {
+		r.redirect(&c, redirect)
+	}
+	r.out.Commands[at] = c
+}
+
+// declare reads export, declare, local and their like.
+func (r *reader) declare(d *syntax.DeclClause) {
+	at := len(r.out.Commands)
+	r.out.Commands = append(r.out.Commands, Command{})
+	c := Command{Words: []Word{{Text: d.Variant.Value}}}
+	for _, a := range d.Args {
+		c.Words = append(c.Words, r.assign(a))
+	}
+	r.out.Commands[at] = c
+}
+
+// assign sets a variable and gives the word that does.
+func (r *reader) assign(a *syntax.Assign) Word {
+	if a.Name == nil {
+		return r.one(a.Value)
+	}
+	if a.Naked {
+		return Word{Text: a.Name.Value}
+	}
+	if a.Index != nil {
+		r.hidden(a.Index)
+	}
+	name, value := a.Name.Value, expand.Variable{Set: true}
+	var w Word
+	if a.Array != nil {
+		value.List = []string{}
+		for _, e := range a.Array.Elems {
+			if e.Value != nil {
+				for _, v := range r.word(e.Value) {
+					value.List = append(value.List, v.Text)
+				}
 			}
+		}
+		value.Str = strings.Join(value.List, " ")
+	} else if a.Value != nil {
+		w = r.one(a.Value)
+		value.Str = w.Text
+	}
+	w.Text = name + "=" + value.Str
+	if before := r.vars[name]; a.Append {
+		value.Str, value.List = before.Str+value.Str, slices.Concat(before.List, value.List)
+	}
+	r.set(name, value)
+	return w
+}
+
+var leadingTabs = regexp.MustCompile(`(?m)^\t+`)
+
+func (r *reader) redirect(c *Command, redirect *syntax.Redirect) {
+	target := r.one(redirect.Word)
+	switch op := redirect.Op.String(); op {
+	case "<<":
+		c.Input += r.document(redirect)
+	case "<<-":
+		c.Input += leadingTabs.ReplaceAllString(r.document(redirect), "")
+	case "<<<":
+		c.Input += target.Text + "\n"
+		c.From = append(c.From, target.Subs...)
+	case "<&":
+	case "<":
+		c.From = append(c.From, target.Subs...)
+		fallthrough
+	default:
+		if op != ">&" || strings.Trim(target.Text, "0123456789-") != "" {
+			c.Redirects = append(c.Redirects, Redirect{op, target})
 		}
 	}
 }
 
-// bare gives the plain word that stands here, without moving; "" when it is quoted or none.
-func (p *parser) bare() string {
-	rest := p.src[p.pos:]
-	end := strings.IndexAny(rest, " \t\r\n;&|<>()")
-	if end < 0 {
-		end = len(rest)
-	}
-	if strings.ContainsAny(rest[:end], "'\"\\$`") {
+// document gives the text of a here-document, expanded where its end was not quoted.
+func (r *reader) document(redirect *syntax.Redirect) string {
+	if redirect.Hdoc == nil {
 		return ""
 	}
-	return rest[:end]
-}
-
-// emptyBrackets passes the () of a function's head.
-func (p *parser) emptyBrackets() bool {
-	rest := p.src[p.pos:]
-	trimmed := strings.TrimLeft(rest, " \t")
-	if !strings.HasPrefix(trimmed, "(") {
-		return false
+	if end := redirect.Word.Lit(); end == "" || strings.Contains(end, `\`) {
+		return redirect.Hdoc.Lit()
 	}
-	inner := strings.TrimLeft(trimmed[1:], " \t")
-	if !strings.HasPrefix(inner, ")") {
-		return false
-	}
-	p.pos = len(p.src) - len(inner) + 1
-	return true
+	text, _ := r.expand(redirect.Hdoc, true)
+	return text[0].Text
 }

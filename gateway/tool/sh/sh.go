@@ -1,21 +1,37 @@
 // Package sh reads a command as a shell would, far enough to say which programs it would start, with which words, where each of
 // them reads from and writes to.
 //
-// It runs nothing, looks nothing up and never fails: what it cannot follow is marked. Quotes, escapes, comments, here-documents,
-// subshells, substitutions, loops, brace expansion, $IFS and variables that the text itself sets are followed. A word whose value is
-// only known when it runs is Open. It owns no rule about what is dangerous.
+// The grammar and the expansion of words are mvdan.cc/sh's; this package walks what it gives. It runs nothing, looks nothing up and
+// never fails: what it cannot follow is marked. All branches, loops and functions are read once, where they stand. Variables that the
+// text itself sets are followed. A word whose value is only known when it runs is Open. It owns no rule about what is dangerous.
 package sh
+
+import (
+	"errors"
+	"strings"
+
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
+)
 
 // MaxDepth bounds how deep substitutions and subshells are followed; nobody who means well nests deeper.
 const MaxDepth = 24
 
-// maxCommands bounds what one text may cost.
-const maxCommands = 2_000
+// Bounds of what one text may cost. What is beyond them makes a script Broken.
+const (
+	maxText     = 128 << 10 // bytes the grammar is asked about: Linux starts no program with a longer word
+	maxOpen     = 200       // brackets that are open at a time; the grammar has no bound of its own and costs 4 KiB of stack for each
+	maxBraces   = 16        // in one word
+	maxCommands = 2_000
+	maxWords    = 20_000
+	maxSize     = 4 << 20 // bytes of all words
+	maxValue    = 8 << 10 // bytes of one variable
+)
 
 // Script is what a text would run, every substitution and subshell included, in the order of the text.
 type Script struct {
 	Commands []Command
-	Broken   bool // a quote or a bracket is not closed, or it is nested too deeply: a shell may read it another way
+	Broken   bool // a quote or a bracket is not closed, or it goes beyond a bound: a shell may read it another way
 }
 
 // Command is one program with its words.
@@ -31,7 +47,7 @@ type Command struct {
 type Word struct {
 	Text string // what is open in it stays as it was written: $NAME
 	Open bool   // a part is known only when it runs
-	Glob bool   // holds an unquoted *, ? or [
+	Glob bool   // holds a *, ? or [ and is not quoted as a whole
 	Subs []int  // commands of the script whose output becomes a part of it
 }
 
@@ -58,41 +74,133 @@ func (c Command) Text() string {
 
 // Parse reads a text. vars are variables whose values are known, HOME for one; they are not changed.
 func Parse(text string, vars map[string]string) Script {
-	p := &parser{src: text, out: &Script{}, vars: map[string]string{}}
+	r := &reader{vars: map[string]expand.Variable{}, seen: map[syntax.Node][]int{}, parser: syntax.NewParser()}
 	for name, value := range vars {
-		p.vars[name] = value
+		r.set(name, expand.Variable{Set: true, Str: clean(value)})
 	}
-	p.list("", 0)
-	return *p.out
+	r.text(clean(text))
+	return r.out
 }
 
-// parser walks a text once. Parsers of nested texts share out and vars.
-type parser struct {
-	src   string
-	pos   int
-	out   *Script
-	vars  map[string]string
-	depth int
-	docs  []pendingDoc // here-documents whose text begins after the next line's end
+// reader walks a text once.
+type reader struct {
+	out    Script
+	vars   map[string]expand.Variable
+	parser *syntax.Parser
+	src    string // what positions point into
+	depth  int
+	part   int // where the last part of the last pipeline begins
+	words  int // how many there are so far
+	size   int // bytes of all words so far
+
+	seen   map[syntax.Node][]int // commands of each substitution: braces may expand one twice
+	tokens []token
 }
 
-type pendingDoc struct {
-	command  int
-	end      string
-	dashed   bool // <<-: tabs before a line do not count
-	expanded bool // the end was not quoted: substitutions in the text are run
-}
-
-// nested reads a text inside this one and gives the range of its commands.
-func (p *parser) nested(text string) []int {
-	start := len(p.out.Commands)
-	if p.depth >= MaxDepth {
-		p.out.Broken = true
-		return nil
+// text reads a script. A shell runs the whole lines before one that it does not understand, and so they are read as a script too.
+func (r *reader) text(src string) {
+	file, at := r.parse(src)
+	rest := ""
+	if file == nil {
+		r.out.Broken = true
+		end := strings.LastIndexByte(src[:at], '\n') + 1
+		if file, _ = r.parse(src[:end]); file == nil {
+			end = 0
+		}
+		src, rest = src[:end], src[end:]
 	}
-	inner := &parser{src: text, out: p.out, vars: p.vars, depth: p.depth + 1}
-	inner.list("", 0)
-	return span(start, len(p.out.Commands))
+	r.src = src
+	if file != nil {
+		r.stmts(file.Stmts)
+	}
+	r.pieces(rest)
+}
+
+// parse gives nil for what is no script, and where that was seen.
+func (r *reader) parse(src string) (file *syntax.File, at int) {
+	if len(src) > maxText || tooDeep(src) {
+		return nil, 0
+	}
+	file, err := r.parser.Parse(strings.NewReader(src), "")
+	if err == nil {
+		return file, 0
+	}
+	if wrong := (syntax.ParseError{}); errors.As(err, &wrong) {
+		at = min(int(wrong.Pos.Offset()), len(src))
+	}
+	return nil, at
+}
+
+func tooDeep(src string) bool {
+	open := 0
+	for _, c := range []byte(src) {
+		switch c {
+		case '(', '{':
+			open++
+		case ')', '}':
+			open = max(open-1, 0)
+		}
+		if open > maxOpen {
+			return true
+		}
+	}
+	return false
+}
+
+var plain = strings.NewReplacer("'", "", `"`, "", `\`, "")
+
+// pieces reads what is no script: each part between two operators by itself, and where that is none either, as plain words.
+func (r *reader) pieces(text string) {
+	for piece := range strings.FieldsFuncSeq(text, func(c rune) bool { return strings.ContainsRune(";&|\n()`", c) }) {
+		first, rest, _ := strings.Cut(strings.TrimSpace(piece), " ")
+		for syntax.IsKeyword(first) {
+			piece = rest
+			first, rest, _ = strings.Cut(strings.TrimSpace(piece), " ")
+		}
+		if r.full() {
+			return
+		}
+		if file, _ := r.parse(piece); file != nil {
+			r.src = piece
+			r.stmts(file.Stmts)
+			continue
+		}
+		var c Command
+		for word := range strings.FieldsSeq(plain.Replace(piece)) {
+			c.Words = append(c.Words, Word{Text: word, Open: strings.Contains(word, "$"), Glob: strings.ContainsAny(word, "*?[")})
+		}
+		r.out.Commands = append(r.out.Commands, c)
+	}
+}
+
+func (r *reader) full() bool {
+	if len(r.out.Commands) >= maxCommands {
+		r.out.Broken = true
+	}
+	return len(r.out.Commands) >= maxCommands
+}
+
+// written is a node as it stands in the text.
+func (r *reader) written(n syntax.Node) string {
+	from, to := int(n.Pos().Offset()), int(n.End().Offset())
+	if from >= to || to > len(r.src) {
+		return "$"
+	}
+	return r.src[from:to]
+}
+
+// set notes a variable. One that is too long is not followed.
+func (r *reader) set(name string, value expand.Variable) {
+	value.Kind = expand.String
+	if value.List != nil {
+		value.Kind = expand.Indexed
+	}
+	if len(value.Str)+len(strings.Join(value.List, " ")) > maxValue {
+		r.out.Broken = true
+		delete(r.vars, name)
+		return
+	}
+	r.vars[name] = value
 }
 
 func span(from, to int) []int {
@@ -101,12 +209,4 @@ func span(from, to int) []int {
 		out = append(out, i)
 	}
 	return out
-}
-
-func (p *parser) full() bool {
-	if len(p.out.Commands) >= maxCommands {
-		p.out.Broken = true
-		return true
-	}
-	return false
 }

@@ -1,238 +1,267 @@
 package sh
 
 import (
+	"io"
+	"regexp"
+	"slices"
 	"strings"
+
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
 )
 
-// Marks stand for characters that were not quoted, until a word is whole: what was quoted must not be taken for them.
-const (
-	markOpen  = '\uE000' // {
-	markComma = '\uE001' // ,
-	markClose = '\uE002' // }
-)
+// firstToken is the first of the characters that stand, while a word is expanded, for what is not known of it. They are private ones,
+// which no text has after clean.
+const firstToken = '\U000F0000'
 
-// builder gathers the words that one run of characters becomes: an unquoted variable may hold several.
-type builder struct {
-	words []Word
-	text  strings.Builder
-	word  Word
-	some  bool // there is a word, if an empty one
+// token is what such a character stands for.
+type token struct {
+	Word
+	bare bool // where nothing else is in it, it makes no word
 }
 
-func (b *builder) add(text string) {
-	b.text.WriteString(text)
-	b.some = true
-}
-
-func (b *builder) open(text string) {
-	b.add(text)
-	b.word.Open = true
-}
-
-// split ends a word where a blank comes out of a variable.
-func (b *builder) split() {
-	if b.some {
-		b.word.Text = b.text.String()
-		b.words = append(b.words, b.word)
-	}
-	b.text.Reset()
-	b.word, b.some = Word{}, false
-}
-
-// spread adds the value of an unquoted variable.
-func (b *builder) spread(value string) {
-	if value == "" {
-		return
-	}
-	parts := strings.Fields(value)
-	if len(parts) == 0 || strings.TrimLeft(value, " \t\n") != value {
-		b.split()
-	}
-	for i, part := range parts {
-		if i > 0 {
-			b.split()
+func clean(text string) string {
+	return strings.Map(func(c rune) rune {
+		if c >= firstToken {
+			return '\uFFFD'
 		}
-		b.add(part)
-		b.word.Glob = b.word.Glob || strings.ContainsAny(part, "*?[")
-	}
-	if len(parts) > 0 && strings.TrimRight(value, " \t\n") != value {
-		b.split()
-	}
+		return c
+	}, text)
 }
 
-// words reads from here to the next blank or operator.
-func (p *parser) words() []Word {
-	var b builder
-	if strings.HasPrefix(p.src[p.pos:], "~") {
-		p.tilde(&b)
+func (r *reader) token(w Word, bare bool) string {
+	if len(r.tokens) >= 0xFFFF {
+		r.out.Broken = true
+		return "$"
 	}
-	for p.pos < len(p.src) {
-		c := p.src[p.pos]
-		if (c == '<' || c == '>') && strings.HasPrefix(p.src[p.pos+1:], "(") && !b.some {
-			p.process(&b)
+	r.tokens = append(r.tokens, token{w, bare})
+	return string(firstToken + rune(len(r.tokens)-1))
+}
+
+// word gives the words that one becomes: none for a variable that is empty, several for one that holds blanks, or for braces.
+func (r *reader) word(w *syntax.Word) []Word {
+	words, ok := r.expand(w, false)
+	if !ok {
+		r.out.Broken = true
+	}
+	return words
+}
+
+// one gives a word where there can be only one.
+func (r *reader) one(w *syntax.Word) Word {
+	var one Word
+	for i, v := range r.word(w) {
+		if i > 0 {
+			one.Text += " "
+		}
+		one.Text += v.Text
+		one.Open, one.Glob, one.Subs = one.Open || v.Open, one.Glob || v.Glob, append(one.Subs, v.Subs...)
+	}
+	return one
+}
+
+// expand gives the words that one becomes, or all of it as one for a here-document. It is false where there are too many, or none that
+// the library can tell.
+func (r *reader) expand(w *syntax.Word, document bool) (words []Word, ok bool) {
+	bare := slices.ContainsFunc(w.Parts, func(part syntax.WordPart) bool { return !quoted(part) })
+	written := r.written(w)
+	if !document && braces(w) > maxBraces {
+		return []Word{{Text: written, Open: true, Subs: r.hidden(w)}}, false
+	}
+	w.Parts = r.follow(w.Parts, document)
+	config := &expand.Config{Env: environ{r}, CmdSubst: r.substituted, ProcSubst: r.process, ExtGlob: true}
+	fields := expand.FieldsSeq(config, w)
+	if document {
+		fields = func(yield func(string, error) bool) { yield(expand.Document(config, w)) }
+	}
+	for field, err := range fields {
+		r.words, r.size = r.words+1, r.size+len(field)
+		if err != nil || r.words > maxWords || r.size > maxSize {
+			return append(words, Word{Text: written, Open: true, Subs: r.hidden(w)}), false
+		}
+		if v, some := r.resolve(field); some || document {
+			v.Glob = bare && strings.ContainsAny(v.Text, "*?[")
+			words = append(words, v)
+		}
+	}
+	return words, true
+}
+
+// braces counts those that would be expanded: each may double the words.
+func braces(w *syntax.Word) (n int) {
+	for _, part := range w.Parts {
+		if lit, ok := part.(*syntax.Lit); ok {
+			n += strings.Count(lit.Value, "{")
+		}
+	}
+	return n
+}
+
+func quoted(part syntax.WordPart) bool {
+	switch part.(type) {
+	case *syntax.SglQuoted, *syntax.DblQuoted:
+		return true
+	}
+	return false
+}
+
+// resolve puts what tokens stand for into their places.
+func (r *reader) resolve(field string) (w Word, some bool) {
+	some = field == ""
+	var text strings.Builder
+	for _, c := range field {
+		i := int(c - firstToken)
+		if i < 0 || i >= len(r.tokens) {
+			text.WriteRune(c)
 			continue
 		}
-		if strings.IndexByte(" \t\r\n;&|<>()", c) >= 0 {
-			break
-		}
-		p.piece(&b, c)
+		t := r.tokens[i]
+		text.WriteString(t.Text)
+		some = some || !t.bare
+		w.Open, w.Subs = w.Open || t.Open, append(w.Subs, t.Subs...)
 	}
-	b.split()
-	return braces(b.words)
+	w.Text = text.String()
+	return w, some || w.Text != ""
 }
 
-// piece reads one character, quoted part or expansion outside of quotes.
-func (p *parser) piece(b *builder, c byte) {
-	switch c {
-	case '\'':
-		p.pos++
-		b.add(p.until('\''))
-	case '"':
-		p.pos++
-		b.add("")
-		p.double(b)
-	case '\\':
-		p.escaped(b)
-	case '$':
-		p.dollar(b, false)
-	case '`':
-		p.backquoted(b, false)
-	case '{', ',', '}':
-		p.pos++
-		b.add(string(map[byte]rune{'{': markOpen, ',': markComma, '}': markClose}[c]))
-	default:
-		b.word.Glob = b.word.Glob || c == '*' || c == '?' || c == '['
-		p.pos++
-		b.add(string([]byte{c}))
-	}
-}
+// sequence is {1..9}, which is left as it stands: no rule asks about numbers, and there may be very many.
+var sequence = regexp.MustCompile(`\{(-?\d+\.\.-?\d+)`)
 
-func (p *parser) escaped(b *builder) {
-	if p.pos++; p.pos >= len(p.src) {
-		b.add(`\`)
-		return
-	}
-	if c := p.src[p.pos]; c != '\n' {
-		b.add(string([]byte{c}))
-	}
-	p.pos++
-}
-
-// until reads to a character that nothing escapes.
-func (p *parser) until(end byte) string {
-	rest := p.src[p.pos:]
-	i := strings.IndexByte(rest, end)
-	if i < 0 {
-		p.out.Broken, p.pos = true, len(p.src)
-		return rest
-	}
-	p.pos += i + 1
-	return rest[:i]
-}
-
-// double reads a double-quoted part whose opening quote has been read.
-func (p *parser) double(b *builder) {
-	inner := &parser{src: p.src, pos: p.pos, out: p.out, vars: p.vars, depth: p.depth}
-	text := inner.insideQuotes(`"`)
-	p.pos = inner.pos
-	b.add(text.Text)
-	b.word.Open = b.word.Open || text.Open
-	b.word.Subs = append(b.word.Subs, text.Subs...)
-}
-
-// insideQuotes reads text in which only $, ` and \ mean something, up to the end that is given or of the whole text.
-func (p *parser) insideQuotes(end string) Word {
-	var b builder
-	for p.pos < len(p.src) {
-		c := p.src[p.pos]
-		switch {
-		case end != "" && c == end[0]:
-			p.pos++
-			b.word.Text = b.text.String()
-			return b.word
-		case c == '\\' && p.pos+1 < len(p.src) && strings.IndexByte("$`\"\\\n", p.src[p.pos+1]) >= 0:
-			p.escaped(&b)
-		case c == '$':
-			p.dollar(&b, true)
-		case c == '`':
-			p.backquoted(&b, true)
-		default:
-			p.pos++
-			b.add(string([]byte{c}))
-		}
-	}
-	p.out.Broken = p.out.Broken || end != ""
-	b.word.Text = b.text.String()
-	return b.word
-}
-
-func (p *parser) tilde(b *builder) {
-	rest := p.src[p.pos+1:]
-	home, known := p.vars["HOME"]
-	if known && (rest == "" || strings.IndexByte("/ \t\r\n;&|<>()", rest[0]) >= 0) {
-		b.add(home)
-		p.pos++
-	}
-}
-
-// process reads <(…) or >(…).
-func (p *parser) process(b *builder) {
-	start := p.pos
-	p.pos += 2
-	subs := p.bracketed()
-	b.open(p.src[start:p.pos])
-	b.word.Subs = append(b.word.Subs, subs...)
-}
-
-// bracketed reads commands up to the bracket that closes them.
-func (p *parser) bracketed() []int {
-	from := len(p.out.Commands)
-	if p.depth >= MaxDepth {
-		p.out.Broken, p.pos = true, len(p.src)
-		return nil
-	}
-	inner := &parser{src: p.src, pos: p.pos, out: p.out, vars: p.vars, depth: p.depth + 1}
-	inner.list("", ')')
-	p.pos = inner.pos
-	return span(from, len(p.out.Commands))
-}
-
-// backquoted reads `…`.
-func (p *parser) backquoted(b *builder, quoted bool) {
-	start := p.pos
-	p.pos++
-	var text strings.Builder
-	for p.pos < len(p.src) && p.src[p.pos] != '`' {
-		if p.src[p.pos] == '\\' && p.pos+1 < len(p.src) && strings.IndexByte("`\\$", p.src[p.pos+1]) >= 0 {
-			p.pos++
-		}
-		text.WriteByte(p.src[p.pos])
-		p.pos++
-	}
-	p.out.Broken = p.out.Broken || p.pos >= len(p.src)
-	p.pos = min(p.pos+1, len(p.src))
-	p.substituted(b, p.nested(text.String()), p.src[start:p.pos], quoted)
-}
-
-// substituted adds the output of commands, which is known of very few.
-func (p *parser) substituted(b *builder, subs []int, written string, quoted bool) {
-	if len(subs) == 1 {
-		if text, ok := p.says(p.out.Commands[subs[0]]); ok {
-			if quoted {
-				b.add(text)
-			} else {
-				b.spread(text)
+// follow replaces by tokens what is known only when it runs.
+func (r *reader) follow(parts []syntax.WordPart, within bool) []syntax.WordPart {
+	out := make([]syntax.WordPart, 0, len(parts))
+	for _, part := range parts {
+		switch part := part.(type) {
+		case *syntax.Lit:
+			if !within {
+				part.Value = sequence.ReplaceAllString(part.Value, `\{$1`)
 			}
-			b.word.Subs = append(b.word.Subs, subs...)
-			return
+		case *syntax.DblQuoted:
+			part.Parts = r.follow(part.Parts, true)
+		case *syntax.ArithmExp:
+			out = append(out, r.open(part))
+			continue
+		case *syntax.ParamExp:
+			out = append(out, r.param(part, within)...)
+			continue
+		}
+		out = append(out, part)
+	}
+	return out
+}
+
+// open is a part whose value nobody computes here.
+func (r *reader) open(part syntax.WordPart) syntax.WordPart {
+	return &syntax.SglQuoted{Value: r.token(Word{Text: r.written(part), Open: true, Subs: r.hidden(part)}, false)}
+}
+
+// param follows $NAME, ${NAME}, ${NAME:-default} and elements of arrays; any other change of a value leaves it open. $IFS is what
+// separates words, however it is written.
+func (r *reader) param(p *syntax.ParamExp, within bool) []syntax.WordPart {
+	name := p.Param.Value
+	value, known := r.vars[name]
+	index, _ := p.Index.(*syntax.Word)
+	switch {
+	case name == "IFS":
+		return []syntax.WordPart{&syntax.ParamExp{Short: true, Param: p.Param}}
+	case p.Excl || p.Length || p.Slice != nil || p.Repl != nil || p.Index != nil && (index == nil || index.Lit() == "" || value.List == nil):
+		return []syntax.WordPart{r.open(p)}
+	case p.Exp == nil && known:
+	case p.Exp == nil && strings.Contains("0123456789@*", name):
+		return []syntax.WordPart{r.unsaid(within)} // of a script that has none they are empty
+	case p.Exp == nil || !slices.Contains(defaults, p.Exp.Op):
+		return []syntax.WordPart{r.open(p)}
+	case !known:
+		p.Exp.Op = syntax.DefaultUnset
+	case p.Exp.Op == syntax.AssignUnsetOrNull:
+		p.Exp.Op = syntax.DefaultUnsetOrNull
+	}
+	if p.Exp != nil && p.Exp.Word != nil {
+		p.Exp.Word.Parts = r.follow(p.Exp.Word.Parts, true)
+	}
+	if !known || strings.ContainsAny(value.Str, "$`") {
+		return []syntax.WordPart{r.unsaid(within), p}
+	}
+	return []syntax.WordPart{p}
+}
+
+// unsaid makes a word open and adds nothing to it.
+func (r *reader) unsaid(within bool) syntax.WordPart {
+	return &syntax.SglQuoted{Value: r.token(Word{Open: true}, !within)}
+}
+
+var defaults = []syntax.ParExpOperator{
+	syntax.DefaultUnset, syntax.DefaultUnsetOrNull, syntax.AssignUnset, syntax.AssignUnsetOrNull, syntax.AlternateUnset, syntax.AlternateUnsetOrNull,
+}
+
+// environ gives the library the variables that are known, and keeps it from looking up anything itself.
+type environ struct{ r *reader }
+
+func (e environ) Each(func(string, expand.Variable) bool) {}
+
+func (e environ) Get(name string) expand.Variable {
+	value := e.r.vars[name]
+	user, other := strings.CutPrefix(name, "HOME ")
+	switch {
+	case name == "IFS": // it may be set for one command only: blanks separate in any case
+		return expand.Variable{Set: true, Kind: expand.String, Str: " \t\n" + value.Str}
+	case other:
+		return expand.Variable{Set: true, Kind: expand.String, Str: "~" + user}
+	}
+	return value
+}
+
+// substituted stands in for the output of commands, which is known of very few.
+func (r *reader) substituted(out io.Writer, c *syntax.CmdSubst) error {
+	subs := r.nested(c, c.Stmts)
+	w, text := Word{Text: r.written(c), Open: true, Subs: subs}, ""
+	if len(subs) == 1 {
+		if said, ok := says(r.out.Commands[subs[0]]); ok {
+			w, text = Word{Subs: subs}, strings.TrimSpace(said)
 		}
 	}
-	b.open(written)
-	b.word.Subs = append(b.word.Subs, subs...)
+	_, err := io.WriteString(out, r.token(w, true)+text)
+	return err
+}
+
+func (r *reader) process(p *syntax.ProcSubst) (string, error) {
+	return r.token(Word{Text: r.written(p), Open: true, Subs: r.nested(p, p.Stmts)}, false), nil
+}
+
+// nested reads the commands of a substitution and gives their places.
+func (r *reader) nested(n syntax.Node, list []*syntax.Stmt) []int {
+	if subs, ok := r.seen[n]; ok {
+		return subs
+	}
+	from := len(r.out.Commands)
+	if r.depth++; r.depth > MaxDepth {
+		r.out.Broken = true
+	} else {
+		r.stmts(list)
+	}
+	r.depth--
+	r.seen[n] = span(from, len(r.out.Commands))
+	return r.seen[n]
+}
+
+// hidden reads the substitutions inside of what is not followed.
+func (r *reader) hidden(n syntax.Node) (subs []int) {
+	syntax.Walk(n, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.CmdSubst:
+			subs = append(subs, r.nested(n, n.Stmts)...)
+			return false
+		case *syntax.ProcSubst:
+			subs = append(subs, r.nested(n, n.Stmts)...)
+			return false
+		}
+		return true
+	})
+	return subs
 }
 
 // says gives what a command prints, where that is in the text: echo, printf of one word, which and command -v.
-func (p *parser) says(c Command) (string, bool) {
+func says(c Command) (string, bool) {
 	if len(c.Words) < 2 || len(c.Redirects) > 0 {
 		return "", false
 	}
