@@ -108,7 +108,7 @@ func TestTheModuleListsWhatShips(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, forbidden := range []string{"replace ", "\ntool ", "honnef.co", "mvdan.cc", "golang.org/x/vuln"} {
+	for _, forbidden := range []string{"replace ", "\ntool ", "honnef.co", "mvdan.cc/gofumpt", "golang.org/x/vuln"} {
 		if strings.Contains(string(text), forbidden) {
 			t.Errorf("go.mod holds %q", forbidden)
 		}
