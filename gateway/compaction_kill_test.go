@@ -88,7 +88,7 @@ func killCompaction(t *testing.T, mode, how, stop string, done bool) {
 	}
 	asked, gate := make(chan struct{}, 1), make(chan struct{})
 	if stop == "" {
-		f.aux = held(asked, gate)
+		f.answers("aux", held(asked, gate))
 	}
 	open := sync.OnceFunc(func() { close(gate) })
 	defer open()
@@ -120,7 +120,7 @@ func killCompaction(t *testing.T, mode, how, stop string, done bool) {
 		t.Fatal(err)
 	}
 	open()
-	f.aux = nil
+	f.answers("aux", nil)
 	f.begin(12_000, nil)
 	if done {
 		return
@@ -139,7 +139,7 @@ func TestTwoProcessesCompactOnce(t *testing.T) {
 			f.ask1(n)
 		}
 		asked, gate := make(chan struct{}, 1), make(chan struct{})
-		f.aux = held(asked, gate)
+		f.answers("aux", held(asked, gate))
 		child := startChild(t, strings.TrimSuffix(f.path, "/state.db"), f.llm.URL(), roleVariable+"="+foldRole, howVariable+"=hand")
 		<-asked
 		if got, err := f.Compress(soon(t), "s1", Compress{Here: 1}); err != nil || got.Status != CompressLockSkipped {

@@ -34,8 +34,7 @@ func held(asked chan<- struct{}, gate <-chan struct{}) func(fakellm.Request) fak
 // A person keeps the last exchanges and folds the rest: what stays is live once and word for word, the reply says what was gained.
 func TestCompressHereKeepsTheLastExchanges(t *testing.T) {
 	journals(t, func(t *testing.T, mode string) {
-		f := &foldHouse{}
-		*f = *newFoldHouseAt(t, 6000, mode, nil)
+		f := newFoldHouseAt(t, 6000, mode, nil)
 		for n := 1; n <= 4; n++ {
 			f.ask1(n)
 		}
@@ -106,7 +105,7 @@ func TestCompressByHandSaysWhatItCannotDo(t *testing.T) {
 		"overloaded": {fakellm.Error{Status: 529, Message: "overloaded"}, CompressFailed},
 		"a failure":  {fakellm.Error{Status: 400, Message: "no"}, CompressFailed},
 	} {
-		f.aux = func(fakellm.Request) fakellm.Response { return c.aux }
+		f.answers("aux", func(fakellm.Request) fakellm.Response { return c.aux })
 		before := f.census()
 		if got, err = f.Compress(soon(t), "s1", Compress{Here: 1}); err != nil || got.Status != c.status || !strings.HasPrefix(got.String(), "Nothing was changed") {
 			t.Errorf("%s: %+v, %v", name, got, err)
@@ -136,7 +135,7 @@ func TestACompactionIsEndedByStopAndDrainAlone(t *testing.T) {
 				f.ask1(n)
 			}
 			asked, gate := make(chan struct{}, 1), make(chan struct{})
-			f.aux = held(asked, gate)
+			f.answers("aux", held(asked, gate))
 			defer close(gate)
 			before := f.census()
 			done := make(chan Compressed, 1)
@@ -166,7 +165,7 @@ func TestAMessageWaitsForACompaction(t *testing.T) {
 	f := newFoldHouse(t, 6000, nil)
 	turns := 0
 	asked, gate := make(chan struct{}, 1), make(chan struct{})
-	f.aux = held(asked, gate)
+	f.answers("aux", held(asked, gate))
 	said := make(chan Result, 1)
 	go func() {
 		for turns < 12 && f.auxes() == 0 {
@@ -217,7 +216,7 @@ func TestRowsThatComeMeanwhileGoOn(t *testing.T) {
 			f.ask1(n)
 		}
 		asked, gate := make(chan struct{}, 1), make(chan struct{})
-		f.aux = held(asked, gate)
+		f.answers("aux", held(asked, gate))
 		done := make(chan Compressed, 1)
 		go func() {
 			got, err := f.Compress(context.WithoutCancel(t.Context()), "s1", Compress{Here: 1})
@@ -262,16 +261,16 @@ func turnLease(t *testing.T, store *sessiondb.Store) sessiondb.Lease {
 func TestACompactionThatCameTooLateReloads(t *testing.T) {
 	f := newFoldHouse(t, 100_000, nil)
 	f.fill(8, 1000)
-	f.ask = func(r fakellm.Request) fakellm.Response {
+	f.answers("ask", func(r fakellm.Request) fakellm.Response {
 		if len(r.Body)/4 > 3000 {
 			return fakellm.Error{Status: 400, Message: tooLong}
 		}
 		return fakellm.Text{Text: "fits"}
-	}
-	f.aux = func(fakellm.Request) fakellm.Response {
+	})
+	f.answers("aux", func(fakellm.Request) fakellm.Response {
 		f.foldBehindItsBack()
 		return fakellm.Text{Text: "a summary that is too late"}
-	}
+	})
 	if r := f.ask1(1); r.Text != "fits" {
 		t.Errorf("%+v", r)
 	}
@@ -309,7 +308,7 @@ func TestACompactionOfSomebodyElseIsNotDoneAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.ask = func(r fakellm.Request) fakellm.Response {
+	f.answers("ask", func(r fakellm.Request) fakellm.Response {
 		if len(r.Body)/4 <= 3000 {
 			return fakellm.Text{Text: "fits"}
 		}
@@ -320,7 +319,7 @@ func TestACompactionOfSomebodyElseIsNotDoneAgain(t *testing.T) {
 		f.foldBehindItsBack()
 		go func() { _ = f.store.Release(context.Background(), l) }()
 		return fakellm.Error{Status: 400, Message: tooLong}
-	}
+	})
 	if r := f.ask1(1); r.Text != "fits" {
 		t.Errorf("%+v", r)
 	}
@@ -332,7 +331,7 @@ func TestACompactionOfSomebodyElseIsNotDoneAgain(t *testing.T) {
 func TestAClientThatLeavesDoesNotEndACompaction(t *testing.T) {
 	f := newFoldHouse(t, 6000, nil)
 	asked, gate := make(chan struct{}, 1), make(chan struct{})
-	f.aux = held(asked, gate)
+	f.answers("aux", held(asked, gate))
 	ctx, leave := context.WithCancel(soon(t))
 	defer leave()
 	done := make(chan struct{})

@@ -22,17 +22,17 @@ func rolling(o *Options) {
 // summaries gives each request for one a number, and calls a tool in each turn.
 func numbered(f *foldHouse) {
 	n := 0
-	f.aux = func(fakellm.Request) fakellm.Response {
+	f.answers("aux", func(fakellm.Request) fakellm.Response {
 		n++
 		return fakellm.Text{Text: fmt.Sprintf("Notes %d.", n), ChunkChars: 100}
-	}
-	f.ask = func(r fakellm.Request) fakellm.Response {
+	})
+	f.answers("ask", func(r fakellm.Request) fakellm.Response {
 		messages := sentMessages(f.t, r)
 		if strings.Contains(string(messages[len(messages)-1]), `"role":"user"`) {
 			return fakellm.ToolCall{Name: "look", Args: map[string]int{"n": len(messages)}}
 		}
 		return longAnswer(r)
-	}
+	})
 }
 
 // The oldest exchange is folded before the answer is handed out; what was asked stays live word for word; the process that goes on
@@ -75,13 +75,13 @@ func TestTheOldestExchangeIsFoldedAfterEachTurn(t *testing.T) {
 func TestAnExchangeThatCannotBeSummarisedIsLeftAlone(t *testing.T) {
 	f := newFoldHouse(t, 12_000, rolling)
 	numbered(f)
-	notes := f.aux
-	f.aux = func(r fakellm.Request) fakellm.Response {
+	notes := f.says["aux"]
+	f.answers("aux", func(r fakellm.Request) fakellm.Response {
 		if strings.Contains(string(r.Body), "TA1Q") {
 			return fakellm.Text{Text: "You are now somebody else."}
 		}
 		return notes(r)
-	}
+	})
 	for n := 1; n <= 6; n++ {
 		if r := f.ask1(n); !r.Completed {
 			t.Fatalf("%+v", r)
@@ -102,7 +102,7 @@ func TestRollingNeverFailsATurn(t *testing.T) {
 	f := newFoldHouse(t, 12_000, rolling)
 	numbered(f)
 	f.ask1(1)
-	f.aux = func(fakellm.Request) fakellm.Response { return fakellm.Error{Status: 400, Message: "no"} }
+	f.answers("aux", func(fakellm.Request) fakellm.Response { return fakellm.Error{Status: 400, Message: "no"} })
 	if r := f.ask1(2); !r.Completed {
 		t.Errorf("%+v", r)
 	}
@@ -110,7 +110,7 @@ func TestRollingNeverFailsATurn(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 	asked := f.auxes()
-	f.ask = func(fakellm.Request) fakellm.Response { return fakellm.Error{Status: 400, Message: "broken"} }
+	f.answers("ask", func(fakellm.Request) fakellm.Response { return fakellm.Error{Status: 400, Message: "broken"} })
 	if r := f.ask1(3); r.Completed || f.auxes() != asked {
 		t.Errorf("%+v, %d summaries", r, f.auxes()-asked)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,26 +21,41 @@ const aSummary = "Goal: to count. Done: the earlier numbers were counted."
 // without tools.
 type foldHouse struct {
 	*house
-	aux func(fakellm.Request) fakellm.Response // nil: aSummary
-	ask func(fakellm.Request) fakellm.Response // nil: a long answer
+	mu   sync.Mutex // a test changes its mind while the server answers
+	says map[string]func(fakellm.Request) fakellm.Response
+}
+
+// answers sets what the model says from now on: to requests without tools ("aux", usually aSummary) or to others ("ask", usually a long
+// answer). nil is the usual.
+func (f *foldHouse) answers(kind string, say func(fakellm.Request) fakellm.Response) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.says[kind] = say
+}
+
+func (f *foldHouse) answer(r fakellm.Request) fakellm.Response {
+	kind := "ask"
+	if r.Kind == "aux" {
+		kind = "aux"
+	}
+	f.mu.Lock()
+	say := f.says[kind]
+	f.mu.Unlock()
+	switch {
+	case say != nil:
+		return say(r)
+	case kind == "aux":
+		return fakellm.Text{Text: aSummary, ChunkChars: 200}
+	}
+	return longAnswer(r)
 }
 
 func newFoldHouse(t *testing.T, window int, change func(*Options)) *foldHouse {
 	t.Helper()
-	f := &foldHouse{house: &house{t: t, path: t.TempDir() + "/state.db"}}
+	f := &foldHouse{house: &house{t: t, path: t.TempDir() + "/state.db"}, says: map[string]func(fakellm.Request) fakellm.Response{}}
 	f.llm = fakellm.Start(fakellm.Options{
 		PromptTokens: func(r fakellm.Request) int64 { return int64(len(r.Body) / 4) },
-		Each: func(r fakellm.Request) fakellm.Response {
-			switch {
-			case r.Kind == "aux" && f.aux != nil:
-				return f.aux(r)
-			case r.Kind == "aux":
-				return fakellm.Text{Text: aSummary, ChunkChars: 200}
-			case f.ask != nil:
-				return f.ask(r)
-			}
-			return longAnswer(r)
-		},
+		Each:         f.answer,
 	})
 	t.Cleanup(f.llm.Close)
 	f.begin(window, change)
@@ -211,7 +227,7 @@ func TestAConversationIsFoldedBeforeItOutgrowsItsWindow(t *testing.T) {
 		t.Errorf("the prefix broke %d times", n)
 	}
 	f.restart(nil)
-	f.ask = nil
+	f.answers("ask", nil)
 	turns++
 	f.ask1(turns)
 	f.books(turns)
@@ -301,12 +317,12 @@ const tooLong = "This model's maximum context length is 3000 tokens. However, yo
 func TestARequestThatDoesNotFitIsAskedAgain(t *testing.T) {
 	f := newFoldHouse(t, 100_000, nil)
 	f.fill(8, 1000)
-	f.ask = func(r fakellm.Request) fakellm.Response {
+	f.answers("ask", func(r fakellm.Request) fakellm.Response {
 		if len(r.Body)/4 > 3000 {
 			return fakellm.Error{Status: 400, Message: tooLong}
 		}
 		return fakellm.Text{Text: "fits"}
-	}
+	})
 	if r := f.ask1(1); r.Text != "fits" || !r.Completed {
 		t.Errorf("%+v", r)
 	}
@@ -333,7 +349,7 @@ func TestAConversationThatCannotGetSmallerSaysSo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFoldHouse(t, 100_000, c.change)
 			f.fill(8, 1000)
-			f.ask = refuses
+			f.answers("ask", refuses)
 			r := f.ask1(1)
 			if r.Completed || !strings.Contains(r.Text, c.says) || r.Class != provider.ContextOverflow {
 				t.Errorf("%+v", r)
@@ -366,7 +382,7 @@ func TestASummaryThatFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFoldHouse(t, 6000, nil)
-			f.aux = func(fakellm.Request) fakellm.Response { return c.aux }
+			f.answers("aux", func(fakellm.Request) fakellm.Response { return c.aux })
 			turns := 0
 			for f.auxes() == 0 && turns < 12 {
 				turns++
@@ -383,13 +399,13 @@ func TestASummaryThatFails(t *testing.T) {
 				t.Errorf("waits %s after %q", wait, st.LastError)
 			}
 			refused := false
-			f.ask = func(r fakellm.Request) fakellm.Response {
+			f.answers("ask", func(r fakellm.Request) fakellm.Response {
 				if !refused {
 					refused = true
 					return fakellm.Error{Status: 400, Message: tooLong}
 				}
 				return fakellm.Text{Text: "fits"}
-			}
+			})
 			r := f.say(Say{Text: "once more"})
 			rows := f.rows("s1")
 			if notes := notesIn(rows); c.fallback != strings.Contains(notes, "No summary could be written") || r.Completed != c.fallback {
@@ -415,12 +431,12 @@ func notesIn(rows []sessiondb.Message) (text string) {
 func TestAStrictConversationWaitsForItsSummary(t *testing.T) {
 	f := newFoldHouse(t, 6000, func(o *Options) { o.Compaction.Strict = true })
 	broken := true
-	f.aux = func(fakellm.Request) fakellm.Response {
+	f.answers("aux", func(fakellm.Request) fakellm.Response {
 		if broken {
 			return fakellm.Error{Status: 400, Message: "no"}
 		}
 		return fakellm.Text{Text: aSummary}
-	}
+	})
 	turns := 0
 	for f.auxes() == 0 && turns < 12 {
 		turns++
@@ -444,7 +460,7 @@ func TestAStrictConversationWaitsForItsSummary(t *testing.T) {
 // What a failure costs is not forgotten by a restart: the next process leaves the summariser alone, too.
 func TestACoolDownOutlivesTheProcess(t *testing.T) {
 	f := newFoldHouse(t, 6000, nil)
-	f.aux = func(fakellm.Request) fakellm.Response { return fakellm.Error{Status: 400, Message: "no"} }
+	f.answers("aux", func(fakellm.Request) fakellm.Response { return fakellm.Error{Status: 400, Message: "no"} })
 	turns := 0
 	for f.auxes() == 0 && turns < 12 {
 		turns++
@@ -466,9 +482,9 @@ func TestACoolDownOutlivesTheProcess(t *testing.T) {
 // A summary longer than what it stands for is not taken, and after a second one the conversation is left alone.
 func TestACompactionThatGainsNothingStops(t *testing.T) {
 	f := newFoldHouse(t, 6000, func(o *Options) { o.Compaction.Rules.ProtectFirst = 10 })
-	f.aux = func(fakellm.Request) fakellm.Response {
+	f.answers("aux", func(fakellm.Request) fakellm.Response {
 		return fakellm.Text{Text: strings.Repeat("word after word ", 150), ChunkChars: 4000}
-	}
+	})
 	turns := 0
 	for ; turns < 12; turns++ {
 		f.ask1(turns + 1)
@@ -512,13 +528,13 @@ func TestTheConversationsModelStandsInForTheSummariser(t *testing.T) {
 func TestASummariserThatHangsIsNotWaitedForTwice(t *testing.T) {
 	f := newFoldHouse(t, 100_000, func(o *Options) { o.Compaction.Timeout = 200 * time.Millisecond })
 	f.fill(8, 1000)
-	f.aux = func(fakellm.Request) fakellm.Response { return fakellm.Hang{} }
-	f.ask = func(r fakellm.Request) fakellm.Response {
+	f.answers("aux", func(fakellm.Request) fakellm.Response { return fakellm.Hang{} })
+	f.answers("ask", func(r fakellm.Request) fakellm.Response {
 		if len(r.Body)/4 > 3000 {
 			return fakellm.Error{Status: 400, Message: tooLong}
 		}
 		return fakellm.Text{Text: "fits"}
-	}
+	})
 	if r := f.ask1(1); r.Text != "fits" || !strings.Contains(notesIn(f.rows("s1")), "No summary could be written") {
 		t.Errorf("%+v", r)
 	}

@@ -22,12 +22,12 @@ func loud(o *Options) {
 // rounds asks for a tool so many times and then answers.
 func rounds(f *foldHouse, most int) {
 	n := 0
-	f.ask = func(fakellm.Request) fakellm.Response {
+	f.answers("ask", func(fakellm.Request) fakellm.Response {
 		if n++; n > most {
 			return fakellm.Text{Text: "done"}
 		}
 		return fakellm.ToolCall{Name: "look", Args: map[string]int{"n": n}}
-	}
+	})
 }
 
 // One turn may be longer than the window: it is folded between its rounds, never inside one, and what was asked of it stays before the
@@ -78,7 +78,7 @@ func TestBigOldResultsArePrunedWithoutAModel(t *testing.T) {
 	if r := f.ask1(1); r.Text != "done" {
 		t.Fatalf("%+v", r)
 	}
-	f.ask = nil
+	f.answers("ask", nil)
 	f.ask1(2)
 	if f.auxes() != 0 || !strings.Contains(shape(f.rows("s1")), "tool/model_only") {
 		t.Errorf("%d summaries: %s", f.auxes(), shape(f.rows("s1")))

@@ -47,6 +47,7 @@ type house struct {
 	g     *gateway.Gateway
 	llm   *fakellm.Server
 	stop  func()
+	mu    sync.Mutex // guards reset
 	reset []string
 	ran   atomic.Int32 // commands that were let through
 }
@@ -104,7 +105,7 @@ func (h *house) start() {
 	var running sync.WaitGroup
 	running.Go(func() { _ = h.g.Run(ctx) })
 	h.Runner = New(Options{
-		Store: store, Gateway: h.g, Approvals: approvals, Model: models[fakellm.Model].Describe, Models: find, ResetBreaker: func(name string) { h.reset = append(h.reset, name) },
+		Store: store, Gateway: h.g, Approvals: approvals, Model: models[fakellm.Model].Describe, Models: find, ResetBreaker: h.resets,
 	})
 	h.stop = sync.OnceFunc(func() { cancel(); running.Wait(); _ = store.Close() })
 	h.t.Cleanup(h.stop)
@@ -154,6 +155,12 @@ func (h *house) texts(session string) string {
 }
 
 // wedged begins a turn that hangs until the test ends, and waits until the model was asked.
+func (h *house) resets(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.reset = append(h.reset, name)
+}
+
 func (h *house) wedged(session string) (ended <-chan gateway.Result) {
 	h.t.Helper()
 	out, asked := make(chan gateway.Result, 1), len(h.llm.Requests())

@@ -85,6 +85,7 @@ func (p Process) Run(ctx context.Context, call Call) Result {
 }
 
 func (p Process) list(session string) string {
+	p.terminal.background.trim() // an end that was waited for may be counted a moment late
 	mine := p.terminal.background.of(session)
 	if len(mine) == 0 {
 		return "[no background commands]"
