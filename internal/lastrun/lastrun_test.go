@@ -31,7 +31,8 @@ func live(role, dir string) int {
 		return 1
 	}
 	fmt.Println("begun")
-	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+	in := bufio.NewReader(os.Stdin)
+	_, _ = in.ReadString('\n')
 	switch role {
 	case "crash":
 		go func() { panic("a bug of ours") }()
@@ -42,7 +43,7 @@ func live(role, dir string) int {
 	case "stuck":
 		_ = d.Stopping("terminated")
 		fmt.Println("stopping")
-		select {}
+		_, _ = in.ReadString('\n') // never comes: a program that waits for nothing at all is ended by the runtime
 	}
 	return 0
 }
