@@ -87,8 +87,8 @@ func (d *demo) killMidTurn(ctx context.Context) error {
 	if d.survivor, err = d.card(ctx, "Outlive the daemon", "long"); err != nil {
 		return err
 	}
-	pidFile := filepath.Join(d.home, "hanging.pid")
-	go func() { _, _ = d.chat(ctx, "$ echo $$ > "+pidFile+"; exec sleep 600") }()
+	pidFile := filepath.Join(d.home, "workspace", "hanging.pid") // elsewhere in the home no command may write
+	go func() { _, _ = d.chat(ctx, "$ echo $$ > hanging.pid; exec sleep 600") }()
 	if err := d.until(ctx, func() (bool, error) { return d.identifyHanging(pidFile) }); err != nil {
 		return err
 	}
