@@ -18,45 +18,14 @@ type outcome struct {
 	err    error
 }
 
-// stream answers event by event. The turn runs in a goroutine of its own, and this one writes: events, a comment when there are none for
-// a while, and the end. It returns only after the turn has.
+// stream answers event by event.
 func (s *server) stream(w http.ResponseWriter, r *http.Request, c completion, say gateway.Say) {
-	s.metrics.streams.Inc()
-	defer s.metrics.streams.Dec()
-	ctx, cancel := context.WithCancelCause(r.Context())
-	defer cancel(nil)
-	events, done, over := make(chan gateway.Event), make(chan outcome, 1), make(chan struct{})
-	defer close(over)
-	go s.guarded(done, func() outcome {
-		result, err := s.Chat.Say(ctx, say, func(e gateway.Event) {
-			select {
-			case events <- e:
-			case <-over:
-			}
-		})
-		return outcome{result, err}
-	})
 	out := s.newChunks(w, c)
-	opening := time.NewTimer(s.OpenAfter)
-	defer opening.Stop()
-	alive := time.NewTicker(s.KeepAlive)
-	defer alive.Stop()
-	for {
-		select {
-		case e := <-events:
-			out.event(e)
-		case <-opening.C:
-			out.begin()
-		case <-alive.C:
-			out.comment("keep-alive")
-		case end := <-done:
-			s.finish(w, r, c, out, end)
-			return
-		}
-		if out.err != nil {
-			cancel(gateway.ClientGone) // whoever does not take what it is sent is gone
-		}
-	}
+	s.tell(r, out.sse, teller{event: out.event, comment: out.comment, open: out.begin, ended: func(end outcome) { s.finish(w, r, c, out, end) }},
+		func(ctx context.Context, sink func(gateway.Event)) outcome {
+			result, err := s.Chat.Say(ctx, say, sink)
+			return outcome{result, err}
+		})
 }
 
 func (s *server) newChunks(w http.ResponseWriter, c completion) *chunkWriter {

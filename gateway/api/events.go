@@ -26,9 +26,31 @@ func (s *server) watch(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// follow writes the events of do until it returns, a comment when there are none for a while, and its end. A client that is gone,
-// or that does not read, ends do's context with ClientGone. It returns only after do has.
+// follow writes the events of do until it returns, and its end.
 func (s *server) follow(w http.ResponseWriter, r *http.Request, out *sse, do func(context.Context, func(gateway.Event)) outcome) {
+	s.tell(r, out, teller{
+		event:   func(e gateway.Event) { out.send(string(e.Kind), eventBody(e)) },
+		comment: out.comment,
+		open: func() {
+			if !out.open {
+				out.comment("accepted")
+			}
+		},
+		ended: func(end outcome) { s.ended(w, r, out, end) },
+	}, do)
+}
+
+// teller is the form in which a stream tells of turns.
+type teller struct {
+	event   func(gateway.Event)
+	comment func(string)
+	open    func() // when there was nothing to tell for so long that the headers have to go
+	ended   func(outcome)
+}
+
+// tell runs do in a goroutine of its own and writes in this one: its events, a comment when there are none for a while, and its
+// end. A client that is gone, or that does not read, ends do's context with ClientGone. It returns only after do has.
+func (s *server) tell(r *http.Request, out *sse, as teller, do func(context.Context, func(gateway.Event)) outcome) {
 	s.metrics.streams.Inc()
 	defer s.metrics.streams.Dec()
 	ctx, cancel := context.WithCancelCause(r.Context())
@@ -50,15 +72,13 @@ func (s *server) follow(w http.ResponseWriter, r *http.Request, out *sse, do fun
 	for {
 		select {
 		case e := <-events:
-			out.send(string(e.Kind), eventBody(e))
+			as.event(e)
 		case <-opening.C:
-			if !out.open {
-				out.comment("accepted")
-			}
+			as.open()
 		case <-alive.C:
-			out.comment("keep-alive")
+			as.comment("keep-alive")
 		case end := <-done:
-			s.ended(w, r, out, end)
+			as.ended(end)
 			return
 		}
 		if out.err != nil {
