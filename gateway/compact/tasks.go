@@ -1,6 +1,10 @@
 package compact
 
-import "gatewayd/sessiondb"
+import (
+	"strings"
+
+	"gatewayd/sessiondb"
+)
 
 // todoTool is the tool whose last result is the whole list of what is to be done. Its results are never made stubs of: the tool
 // itself reads its list there.
@@ -27,7 +31,7 @@ func (f Fold) Tasks(redact func(string) string) string {
 
 func hasTasks(rows []sessiondb.Message) (list string) {
 	for _, m := range rows {
-		if m.Role == "tool" && m.ToolName == todoTool && !isStub(m) {
+		if m.Role == "tool" && m.ToolName == todoTool && !isStub(m) && strings.HasPrefix(m.Content, "{") { // a refusal is no list
 			list = m.Content
 		}
 	}

@@ -135,12 +135,16 @@ func TestTheListOfTasksIsKept(t *testing.T) {
 		k.rows[len(k.rows)-1].ToolName = "todo"
 		return k.answer("ok")
 	}
-	k := todo(todo((&talk{}).user("1Q"), "[ ] old").user("2Q"), "[ ] one [x] two").exchange("3", 10)
+	k := todo(todo((&talk{}).user("1Q"), `{"todos":["old"]}`).user("2Q"), `{"todos":["one","two"]}`).exchange("3", 10)
 	f, _ := rules.Choose(k.rows, small(rules, 6000), Choice{Here: 1})
-	if got := f.Tasks(nil); !strings.Contains(got, "[ ] one [x] two") || strings.Contains(got, "old") {
+	if got := f.Tasks(nil); !strings.Contains(got, `["one","two"]`) || strings.Contains(got, "old") {
 		t.Errorf("%q", got)
 	}
-	f, _ = rules.Choose(todo(k.user("4Q"), "newer").rows, small(rules, 6000), Choice{Here: 1})
+	f, _ = rules.Choose(todo(k.user("4Q"), "error: refused").rows, small(rules, 6000), Choice{Here: 1})
+	if got := f.Tasks(nil); !strings.Contains(got, `["one","two"]`) {
+		t.Errorf("behind a refusal: %q", got)
+	}
+	f, _ = rules.Choose(todo(k.user("5Q"), `{"todos":["newer"]}`).rows, small(rules, 6000), Choice{Here: 1})
 	same(t, "with a newer one behind", f.Tasks(nil), "")
 }
 

@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"gatewayd/gateway/provider"
-	"gatewayd/sessiondb"
 )
 
 // Bounds of a list, so that its row fits the smallest room whole: it is read back from there.
@@ -201,25 +200,4 @@ func stored(list []todo) string {
 		panic("tool: a list is strings and always marshals: " + err.Error())
 	}
 	return string(raw)
-}
-
-// TodoOf gives the list that these rows hold, as lines for people and models, or "" where there is none or nothing in it is open.
-// It is pure: whoever folds rows away puts it into what stays, because a model sees only that.
-func TodoOf(rows []sessiondb.Message) string {
-	var results []string
-	for _, row := range slices.Backward(rows) {
-		if row.Role == "tool" && row.ToolName == todoName {
-			results = append(results, row.Content)
-		}
-	}
-	list, _ := newest(results)
-	open := func(t todo) bool { return t.Status == "pending" || t.Status == "in_progress" }
-	if !slices.ContainsFunc(list, open) {
-		return ""
-	}
-	var b strings.Builder
-	for _, t := range list {
-		fmt.Fprintf(&b, "- [%s] %s (%s)\n", t.Status, t.Content, t.ID)
-	}
-	return b.String()
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"gatewayd/sessiondb"
 )
 
 // past is what the rows of a session say, newest first.
@@ -90,22 +88,5 @@ func TestChangesOfOneTurnAddUp(t *testing.T) {
 	r := set.Run(soon(t), Call{Name: todoName, Session: "a", Turn: "t", Policy: cli, Args: args(m{})})
 	if strings.Count(r.Content, `"id"`) != 3 {
 		t.Errorf("%+v", r)
-	}
-}
-
-func TestTheOpenListIsToldToWhoFoldsRowsAway(t *testing.T) {
-	row := func(name, content string) sessiondb.Message {
-		return sessiondb.Message{Role: "tool", ToolName: name, Content: content}
-	}
-	rows := []sessiondb.Message{
-		row(todoName, `{"todos":[{"id":"1","content":"old","status":"pending"}]}`),
-		row(todoName, `{"todos":[{"id":"1","content":"dig","status":"completed"},{"id":"2","content":"plant","status":"in_progress"}]}`),
-		row("terminal", `{"todos":[{"id":"1","content":"not a list","status":"pending"}]}`), row(todoName, "error: refused"),
-	}
-	if got := TodoOf(rows); got != "- [completed] dig (1)\n- [in_progress] plant (2)\n" {
-		t.Errorf("%q", got)
-	}
-	if got := TodoOf([]sessiondb.Message{row(todoName, `{"todos":[{"id":"1","content":"x","status":"completed"}]}`)}); got != "" {
-		t.Errorf("%q", got)
 	}
 }
