@@ -238,7 +238,8 @@ func (a *Approvals) wake(out Approval) {
 	}
 }
 
-// ask records a question, shows it, and waits for its end. beat is told that the turn lives.
+// ask records a question, shows it, waits for its end, and shows that: whoever was asked elsewhere need not answer any more. beat is
+// told that the turn lives.
 func (a *Approvals) ask(ctx context.Context, r tool.Request, show func(Approval), beat func()) tool.Decision {
 	if granted, by, err := a.store.Granted(ctx, r.Session, r.Rules); err == nil && granted {
 		return tool.Decision{ID: by, Choice: tool.ChoiceOnce, By: "grant " + by}
@@ -254,11 +255,13 @@ func (a *Approvals) ask(ctx context.Context, r tool.Request, show func(Approval)
 	a.log.Warn("approval needed", "session", r.Session, "turn", r.Turn, "tool", r.Tool, "approval", record.ID, "effect", r.Effect, "reason", r.Reason,
 		"approve", "gatewayd approvals approve "+record.ID, "deny", "gatewayd approvals deny "+record.ID, "within", a.timeout.String())
 	show(record)
-	return a.await(ctx, record, w, beat)
+	record = a.await(ctx, record, w, beat)
+	show(record)
+	return decisionOf(record)
 }
 
-// await returns with the decision, or denies: at the timeout, and when the turn ends.
-func (a *Approvals) await(ctx context.Context, record Approval, w waiter, beat func()) tool.Decision {
+// await returns with the settled record: decided, or denied at the timeout and when the turn ends.
+func (a *Approvals) await(ctx context.Context, record Approval, w waiter, beat func()) Approval {
 	limit := time.NewTimer(a.timeout)
 	defer limit.Stop()
 	pulse := time.NewTicker(approvalBeat)
@@ -266,7 +269,7 @@ func (a *Approvals) await(ctx context.Context, record Approval, w waiter, beat f
 	for {
 		select {
 		case out := <-w.decided:
-			return decisionOf(out)
+			return out
 		case <-pulse.C:
 			beat()
 		case <-limit.C:
@@ -279,7 +282,7 @@ func (a *Approvals) await(ctx context.Context, record Approval, w waiter, beat f
 
 // lapse denies an approval that nobody gave. A person who was quicker by a moment is heard; a record that cannot be written denies
 // all the same.
-func (a *Approvals) lapse(ctx context.Context, record Approval, w waiter, why string) tool.Decision {
+func (a *Approvals) lapse(ctx context.Context, record Approval, w waiter, why string) Approval {
 	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
 	verdict := sessiondb.Verdict{State: sessiondb.ApprovalDenied, Decision: why, By: "gatewayd"}
@@ -291,9 +294,9 @@ func (a *Approvals) lapse(ctx context.Context, record Approval, w waiter, why st
 		a.forget(record.ID)
 		a.log.Warn("lapse of an approval not stored", "session", record.Session, "approval", record.ID, "error", err)
 		record.State, record.Decision = sessiondb.ApprovalDenied, why
-		return decisionOf(record)
+		return record
 	}
-	return decisionOf(out)
+	return out
 }
 
 // decisionOf turns a settled record into what the gate is told.
@@ -347,7 +350,11 @@ type turnApprover struct {
 // Approve records the question, shows it to whoever watches the turn, and waits.
 func (p turnApprover) Approve(ctx context.Context, r tool.Request) tool.Decision {
 	return p.t.g.opts.Approvals.ask(ctx, r, func(a Approval) {
-		p.t.sink.put(Event{Kind: EventApproval, Tool: a.Tool, CallID: a.CallID, Text: a.Effect, Approval: &a})
+		kind := EventApproval
+		if !a.Pending() {
+			kind = EventDecided
+		}
+		p.t.sink.put(Event{Kind: kind, Tool: a.Tool, CallID: a.CallID, Text: a.Effect, Approval: &a})
 	}, p.t.progress.touch)
 }
 

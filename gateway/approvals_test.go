@@ -123,6 +123,26 @@ func TestACallWaitsForAPersonAndRunsWhenApproved(t *testing.T) {
 	}
 }
 
+// Whoever was asked and did not answer is told that there is nothing to answer any more, before the call's result.
+func TestWhoeverIsAskedIsToldOfTheDecision(t *testing.T) {
+	a := newAsking(t, time.Minute, remove("build"), fakellm.Text{Text: "removed"})
+	var kinds []string
+	_, err := a.Say(soon(t), Say{Session: "s1", Source: SourceAPI, Text: "clean up"}, func(e Event) {
+		if e.Kind == EventApproval {
+			go a.decide(tool.ChoiceSession)(*e.Approval)
+		}
+		if e.Kind == EventDecided && (e.Approval.Decision != "session" || e.Approval.DecidedBy != "test" || e.CallID == "") {
+			t.Errorf("%+v", e.Approval)
+		}
+		if strings.HasPrefix(string(e.Kind), "tool") || e.Approval != nil {
+			kinds = append(kinds, string(e.Kind))
+		}
+	})
+	if got := strings.Join(kinds, " "); err != nil || got != "tool_started approval decided tool_finished" {
+		t.Errorf("shown: %s, %v", got, err)
+	}
+}
+
 func TestWhatNobodyApprovesIsDenied(t *testing.T) {
 	a := newAsking(t, 50*time.Millisecond, remove("build"), fakellm.Text{Text: "so be it"})
 	r := a.sayAsked(Say{Text: "clean up"}, nil)

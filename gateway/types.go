@@ -78,6 +78,7 @@ const (
 	EventModel        EventKind = "model"         // Text is provider/model of this turn, before its first frame
 	EventQueued       EventKind = "queued"        // Text is where the message waits: a place in the conversation or at the provider
 	EventApproval     EventKind = "approval"      // a call waits for a person; Approval is the question, Text its effect
+	EventDecided      EventKind = "decided"       // a call waits no longer; Approval says by whom and how it was decided
 	EventSteered      EventKind = "steered"       // Text was said into the turn, its row is stored
 	EventTurn         EventKind = "turn"          // a turn has begun; Text is the message. For watchers
 	EventEnded        EventKind = "ended"         // a turn has ended with Result. For watchers
@@ -94,7 +95,7 @@ type Event struct {
 	Seq      int64     // of a watcher's events: grows, so that one who attaches again knows what he has seen
 	Turn     string    // of a watcher's events: the turn
 	Result   *Result   // of EventEnded
-	Approval *Approval // of EventApproval; read-only
+	Approval *Approval // of EventApproval and EventDecided; read-only
 }
 
 // Result is what became of a turn. Exactly one of Completed, Interrupted and Failed is true. Text is what a person may be
