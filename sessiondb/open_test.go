@@ -139,7 +139,7 @@ func TestEmptyFileBecomesAStore(t *testing.T) {
 func TestSchemaIsStrict(t *testing.T) {
 	s, _ := testStore(t)
 	equal(t, "loose tables", number(t, s, `SELECT count(*) FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND strict = 0 AND name NOT LIKE 'sqlite_%'`), 0)
-	for _, table := range strings.Fields("prompts sessions messages usage leases runs idempotency deliveries routes meta") {
+	for _, table := range strings.Fields("prompts sessions messages usage leases runs run_events responses idempotency deliveries routes meta") {
 		equal(t, table, number(t, s, `SELECT count(*) FROM pragma_table_list WHERE name = ?`, table), 1)
 	}
 	equal(t, "version", number(t, s, `PRAGMA user_version`), schemaVersion)
