@@ -114,6 +114,7 @@ type Result struct {
 	Calls           int            // completed and failed calls of the model
 	Usage           provider.Usage // sum over this turn
 	LastRow         int64          // id of the newest row of this turn
+	Digest          string         // of the turn's rows up to LastRow, for its receipt (sessiondb.Receipt); empty where nothing was acknowledged
 	SinkDropped     bool           // the reader of events was too slow and was cut off; the turn itself is whole
 	PendingSteer    []string       // what was said into the turn and found no tool result to follow; it is the next message, behind those that wait
 	Prefix          Prefix         // how the turn's last request compares with the one before it

@@ -172,7 +172,7 @@ func New(opts Options) http.Handler {
 		r.Head(path, s.health)
 	}
 	r.Group(func(r chi.Router) {
-		r.Use(s.authenticate)
+		r.Use(s.authenticate, s.once)
 		s.routes(r)
 	})
 	s.mcpRoutes(r)
