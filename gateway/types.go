@@ -19,6 +19,10 @@ type Say struct {
 	Text    string // what the person wrote: shown and searched
 	Wire    string // what the model gets instead, when it differs (context, sender's name); empty means Text
 
+	// Images are what the person shows beside Text, by their bytes: at most provider.MaxImages of provider.MaxImage. The row's content
+	// has a caption for each, and its wire the very bytes that are sent.
+	Images []provider.Image
+
 	// History is the conversation before Text as the client tells it. It is stored once, as rows, when the session has none yet;
 	// afterwards the rows win and History is ignored.
 	History []provider.Message

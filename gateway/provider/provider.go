@@ -10,6 +10,7 @@ import (
 type Message struct {
 	Role       string // system, user, assistant, tool
 	Content    string
+	Images     []Image // of a user; they go in front of Content
 	ToolCalls  []ToolCall
 	ToolCallID string
 	Name       string
