@@ -124,6 +124,8 @@ type Options struct {
 	MCP      http.Handler
 	RunToken func(token string) (kanban.Fence, error)
 
+	Page http.Handler // answers every path that is none of the API's, behind the same guard; nil: there is no page
+
 	Key            string
 	Addr           string   // HOST:PORT that is bound; decides which Host headers are ours
 	AllowedHosts   []string // further host names
@@ -165,7 +167,7 @@ func New(opts Options) http.Handler {
 	}
 	r := chi.NewRouter()
 	r.Use(s.observe, s.guard, s.boundBody, secureHeaders, s.origins.check)
-	r.NotFound(func(w http.ResponseWriter, r *http.Request) { s.fail(w, r, errNoRoute(r)) })
+	r.NotFound(s.page())
 	r.MethodNotAllowed(s.notAllowed(r))
 	for _, path := range []string{"/health", "/v1/health"} {
 		r.Get(path, s.health)

@@ -133,4 +133,5 @@ var List = []Mutation{
 	{"unchanged-without-asking-the-rows", "gateway/tool", "TestAnUnchangedPageIsToldOnceAndOnlyWhileItIsThere"},
 	{"secrets-are-carried", "gateway/tool", "TestNoSecretIsCarriedFromOneCommandToTheNext"},
 	{"the-whole-disk-is-below-the-root", "gateway/tool", "TestAWriteStaysBelowItsRoot"},
+	{"fragment-without-authentication", "gateway/api", "TestNoPageAndNoFragmentIsShownWithoutTheKey"},
 }

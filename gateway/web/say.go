@@ -1,0 +1,61 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// age says how long something took or lasts, in its largest unit: cards are compared by it at a glance.
+func age(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0 s"
+	case d < time.Minute:
+		return strconv.Itoa(int(d.Seconds())) + " s"
+	case d < time.Hour:
+		return strconv.Itoa(int(d.Minutes())) + " min"
+	case d < 48*time.Hour:
+		return strconv.Itoa(int(d.Hours())) + " h"
+	}
+	return strconv.Itoa(int(d.Hours()/24)) + " d"
+}
+
+// span is age for seconds.
+func span(seconds int64) string { return age(time.Duration(seconds) * time.Second) }
+
+// moment is a time as people read it, in the daemon's zone; the exact one is in the element's datetime.
+func moment(seconds int64) string { return time.Unix(seconds, 0).Format("2 Jan 2006 15:04:05") }
+
+func iso(seconds int64) string { return time.Unix(seconds, 0).UTC().Format(time.RFC3339) }
+
+// plural counts a thing: "1 card", "2 cards".
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return strconv.Itoa(n) + " " + thing + "s"
+}
+
+func bytesWord(n int64) string {
+	switch {
+	case n < 1000:
+		return strconv.FormatInt(n, 10) + " B"
+	case n < 1_000_000:
+		return strconv.FormatInt((n+500)/1000, 10) + " kB"
+	}
+	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+}
+
+// dict gives a template more than one value.
+func dict(pairs ...any) (map[string]any, error) {
+	if len(pairs)%2 != 0 {
+		return nil, errors.New("dict wants pairs")
+	}
+	m := map[string]any{}
+	for i := 0; i < len(pairs); i += 2 {
+		m[fmt.Sprint(pairs[i])] = pairs[i+1]
+	}
+	return m, nil
+}

@@ -1,0 +1,44 @@
+// What every page has: calls with errors in words, parts that are fetched anew when something happens, and a line that says when it is not heard.
+"use strict";
+const page = {
+  async call(method, url, body) {
+    let r;
+    try {
+      r = await fetch(url, {method, headers: body === undefined ? {} : {"Content-Type": "application/json"}, body: body === undefined ? undefined : JSON.stringify(body)});
+    } catch { throw new Error("gatewayd cannot be reached; nothing is known of what you asked for"); }
+    if (r.status === 401) location.assign("/login?next=" + encodeURIComponent(location.pathname + location.search));
+    const answer = await r.json().catch(() => ({}));
+    if (!r.ok) throw Object.assign(new Error(answer.error?.message || "gatewayd answered " + r.status), {field: answer.error?.param});
+    return answer;
+  },
+  say(text) { document.getElementById("said").textContent = text; },
+  trouble(text) { const t = document.getElementById("trouble"); t.firstElementChild.textContent = text; t.hidden = !text; },
+  // refresh fetches the parts named (all without a name) and keeps focus, scrolling and what is unfolded.
+  async refresh(...names) {
+    for (const part of document.querySelectorAll("[data-part]")) if (!names.length || names.includes(part.dataset.part)) {
+      const r = await fetch(location.pathname + location.search, {headers: {"Gatewayd-Fragment": part.dataset.part}}).catch(() => null);
+      if (r?.status === 401) return location.assign("/login?next=" + encodeURIComponent(location.pathname + location.search));
+      const html = r && await r.text().catch(() => "");
+      if (!html || page.held || part.was === html) continue;
+      const focus = document.activeElement?.id, kept = [...part.querySelectorAll("[id][data-scroll], details[id]")].map(e => [e.id, e.scrollLeft, e.scrollTop, e.open]);
+      part.innerHTML = part.was = html;
+      for (const [id, x, y, open] of kept) { const e = document.getElementById(id); if (e) { if (open !== undefined) e.open = open; e.scrollLeft = x; e.scrollTop = y; } }
+      if (focus && document.activeElement?.id !== focus) document.getElementById(focus)?.focus({preventScroll: true});
+      part.dispatchEvent(new Event("refreshed", {bubbles: true}));
+    }
+  },
+  soon() { page.timer ??= setTimeout(async () => { page.timer = undefined; await page.refresh(); }, 150); },
+  line(text) { const l = document.getElementById("line"); if (l) { l.textContent = text; l.hidden = !text; } },
+  // listen follows a stream of events; kinds maps their names to functions. A browser that gave up is tried again here.
+  listen(url, kinds, lost = false) {
+    const source = new EventSource(url);
+    const again = text => { lost = true; page.line(text); if (source.readyState === EventSource.CLOSED) setTimeout(() => page.listen(url, kinds, true), 3000); };
+    source.onopen = () => { page.line(""); document.body.dataset.live = "yes"; if (lost) page.refresh(); lost = false; };
+    source.onerror = e => again(e.data ? JSON.parse(e.data).error.message : "Not connected; trying again. What you see may be old.");
+    source.addEventListener("end", e => again(JSON.parse(e.data).reason + "; waiting for it to come back"));
+    for (const kind in kinds) source.addEventListener(kind, kinds[kind]);
+    return source;
+  },
+};
+document.querySelector("#trouble button")?.addEventListener("click", () => page.trouble(""));
+if (document.body.dataset.events) page.listen(document.body.dataset.events, {events: page.soon, gap: page.soon});
