@@ -1,0 +1,118 @@
+package terminal
+
+import (
+	"context"
+
+	tea "charm.land/bubbletea/v2"
+)
+
+// model is what is shown, and what keys do to it. Its methods are called by the program's one goroutine.
+type model struct {
+	*Terminal
+	screen screen
+	editor *editor
+	rows   []string
+	prompt string
+	busy   bool
+	ended  bool
+}
+
+// completed are the choices for a line.
+type completed struct {
+	line    string
+	choices []Choice
+}
+
+func (m *model) Init() tea.Cmd { return nil }
+
+// View is asked for and not used: the screen is painted by what changes it.
+func (m *model) View() tea.View { return tea.NewView("") }
+
+func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	var above []string
+	var then tea.Cmd
+	switch msg := msg.(type) {
+	case Frame:
+		above, m.rows, m.prompt, m.busy = msg.Above, msg.Rows, msg.Prompt, msg.Busy
+	case tea.KeyPressMsg:
+		then = m.press(msg)
+	case tea.PasteMsg:
+		m.editor.insert(msg.Content)
+	case completed:
+		if m.editor.area.Value() == msg.line {
+			m.editor.offer(msg.choices)
+		}
+	case resized:
+		m.screen.width, m.screen.height = msg.width, msg.height
+		m.inputs.put(Input{Kind: Resized, Width: msg.width})
+	case continued:
+		m.screen.forget()
+		_, _ = m.screen.out.Write([]byte(pasteOn))
+	default:
+		return m, nil
+	}
+	m.paint(above)
+	return m, then
+}
+
+// paint shows everything as it is now. A terminal that takes nothing is gone.
+func (m *model) paint(above []string) {
+	if m.ended {
+		return
+	}
+	line, x, y := m.editor.rows(m.prompt, m.screen.width)
+	rows := append(m.rows[:len(m.rows):len(m.rows)], line...)
+	if err := m.screen.paint(above, rows, x, y+len(m.rows)); err != nil {
+		m.ended = true
+		m.inputs.put(Input{Kind: Leave})
+	}
+}
+
+// press does what a key means.
+func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
+	switch name := k.String(); {
+	case name == "ctrl+c":
+		m.interrupt()
+	case name == "ctrl+d" && m.editor.empty():
+		m.inputs.put(Input{Kind: Leave})
+	case name == "ctrl+l":
+		_, _ = m.screen.out.Write([]byte("\x1b[2J\x1b[H"))
+		m.screen.forget()
+	case name == "enter":
+		m.editor.search = nil
+		text, err := m.editor.take()
+		m.inputs.put(Input{Kind: Line, Text: text, Err: err})
+	default:
+		if m.editor.press(k) && m.options.Complete != nil {
+			return m.complete(m.editor.area.Value())
+		}
+	}
+	return nil
+}
+
+// end takes the painted rows away and gives the terminal back.
+func (m *model) end() {
+	if !m.ended {
+		_ = m.screen.paint(nil, nil, 0, 0)
+		_, _ = m.screen.out.Write([]byte(pasteOff))
+	}
+}
+
+// interrupt empties the line; where it is empty, or something runs, it is the person's word to stop.
+func (m *model) interrupt() {
+	if !m.busy && (m.editor.search != nil || !m.editor.empty()) {
+		m.editor.search = nil
+		m.editor.clear()
+		return
+	}
+	m.inputs.put(Input{Kind: Interrupt})
+}
+
+// complete asks for choices beside, so that typing goes on.
+func (m *model) complete(line string) tea.Cmd {
+	return func() tea.Msg {
+		ctx, cancel := context.WithTimeout(context.Background(), completeBound)
+		defer cancel()
+		return completed{line, m.options.Complete(ctx, line)}
+	}
+}
