@@ -313,6 +313,7 @@ func watching(t *testing.T, h *house) *watcher {
 	ctx, stop := orderly(t)
 	w := &watcher{t: t, events: make(chan Event, 1_000), stop: stop, ended: make(chan error, 1)}
 	go func() { w.ended <- h.Watch(ctx, "s1", func(e Event) { w.events <- e }) }()
+	w.until(EventWatching) // now nothing is missed
 	return w
 }
 

@@ -84,6 +84,7 @@ const (
 	EventApproval     EventKind = "approval"      // a call waits for a person; Approval is the question, Text its effect
 	EventDecided      EventKind = "decided"       // a call waits no longer; Approval says by whom and how it was decided
 	EventSteered      EventKind = "steered"       // Text was said into the turn, its row is stored
+	EventWatching     EventKind = "watching"      // from here on nothing is missed; Turn runs now, Seq is the newest event before. The first for watchers
 	EventTurn         EventKind = "turn"          // a turn has begun; Text is the message. For watchers
 	EventEnded        EventKind = "ended"         // a turn has ended with Result. For watchers
 )

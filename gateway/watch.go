@@ -109,6 +109,7 @@ func (f *feed) keep(e Event) {
 func (f *feed) attach(w *sink) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	w.put(Event{Kind: EventWatching, Seq: f.seq, Turn: f.turn})
 	for _, e := range f.ring {
 		w.put(e)
 	}
@@ -122,8 +123,8 @@ func (f *feed) detach(w *sink) {
 	f.leave()
 }
 
-// Watch gives the events of whatever turns run in a session, from the beginning of the turn that runs now (at least its newest
-// ones, which are bounded), until ctx ends. It may be called again at any time: Event.Seq tells what was seen already. The sink is
+// Watch gives the events of whatever turns run in a session, EventWatching first, then from the beginning of the turn that runs now
+// (at least its newest ones, which are bounded), until ctx ends. It may be called again at any time: Event.Seq tells what was seen already. The sink is
 // called from one goroutine. The error says that the watcher was too slow and was cut off.
 func (g *Gateway) Watch(ctx context.Context, session string, sink func(Event)) error {
 	f, w := g.feeds.open(session), newSink(sink)

@@ -118,6 +118,9 @@ func eventBody(e gateway.Event) map[string]any {
 	put("tool", e.Tool)
 	put("call_id", e.CallID)
 	put("turn", e.Turn)
+	if e.Seq > 0 {
+		body["seq"] = e.Seq
+	}
 	if e.Kind == gateway.EventToolStarted {
 		body["label"] = label(e.Text)
 	}

@@ -53,7 +53,7 @@ type Frame struct {
 	Busy   bool     // something runs that Ctrl-C stops, whatever is in the line
 }
 
-// Terminal is a terminal in use. Its methods may be called from any goroutine while Run runs; what is shown comes in the order of the
+// Terminal is a terminal in use. Its methods may be called from any goroutine while Use runs; what is shown comes in the order of the
 // calls of one goroutine.
 type Terminal struct {
 	options Options
@@ -64,7 +64,7 @@ type Terminal struct {
 	height  int
 }
 
-// Open looks at a terminal. Nothing changes before Run.
+// Open looks at a terminal. Nothing changes before Use.
 func Open(o Options) (*Terminal, error) {
 	width, height, err := term.GetSize(int(o.Out.Fd()))
 	if err != nil {
@@ -99,12 +99,12 @@ func (t *Terminal) Inputs() <-chan Input { return t.inputs.out }
 // Show prints and paints.
 func (t *Terminal) Show(f Frame) { t.program.Send(f) }
 
-// Close ends Run, after what was shown before.
+// Close ends Use, after what was shown before.
 func (t *Terminal) Close() { t.program.Quit() }
 
-// Run takes keys and paints until Close, the end of ctx, or the loss of the terminal; then the terminal is as it was before, with the
+// Use takes keys and paints until Close, the end of ctx, or the loss of the terminal; then the terminal is as it was before, with the
 // cursor on a row of its own.
-func (t *Terminal) Run(ctx context.Context) error {
+func (t *Terminal) Use(ctx context.Context) error {
 	restore, err := makeRaw(t.options.In)
 	if err != nil {
 		return err
