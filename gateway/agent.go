@@ -48,7 +48,7 @@ const reminder = "Your card is still open. Call kanban_complete with a summary i
 // Work runs the turn of a card, writes what a person should find in the worker's log to out, and gives the process's exit code. A
 // run has a session of its own; the next run of the card begins a new one.
 func (g *Gateway) Work(ctx context.Context, card Card, out io.Writer) int {
-	if about := g.opts.Model.Describe(); about.Offline {
+	if about := g.tuned().Model.Describe(); about.Offline {
 		fmt.Fprintf(out, "no model is connected, so this lane cannot work: set model.base_url and model.name in config.yaml, or give the lane another preset\n")
 		return ExitUnusable
 	}

@@ -57,7 +57,7 @@ const rowsLeast = 4
 func (t *turn) makeRoom() *exit {
 	first := !t.folding.begun
 	t.folding.begun = true
-	if t.g.opts.Compaction.Off || len(t.rows) < rowsLeast {
+	if t.tuned.Compaction.Off || len(t.rows) < rowsLeast {
 		return nil
 	}
 	p := t.pass("")
@@ -65,11 +65,11 @@ func (t *turn) makeRoom() *exit {
 		t.pruned(p)
 		return nil
 	}
-	if t.folding.passes >= t.g.opts.Compaction.Attempts {
+	if t.folding.passes >= t.tuned.Compaction.Attempts {
 		return nil
 	}
 	done := t.fold(p, foldRule)
-	if t.g.opts.Compaction.Strict && (done.word == summarizeFailed || done.word == coolingDown && done.state.Failures > 0) {
+	if t.tuned.Compaction.Strict && (done.word == summarizeFailed || done.word == coolingDown && done.state.Failures > 0) {
 		return frozenExit(done)
 	}
 	return nil
@@ -77,7 +77,7 @@ func (t *turn) makeRoom() *exit {
 
 // trigger says why the conversation is to be compacted now, or "".
 func (t *turn) trigger(p *pass, first bool) string {
-	opts, used, b := t.g.opts.Compaction, p.used, p.budget
+	opts, used, b := t.tuned.Compaction, p.used, p.budget
 	switch {
 	case first && (len(t.rows) > opts.HardRows || used.tokens > int(hygieneShare*float64(b.Window))):
 		return "hygiene"
@@ -118,11 +118,11 @@ func (t *turn) overflowed(err error) bool {
 	if !ok || e.Class != provider.ContextOverflow && e.Class != provider.PayloadTooLarge {
 		return false
 	}
-	if t.g.opts.Compaction.Off {
+	if t.tuned.Compaction.Off {
 		e.Remedy = "start a new conversation with /new, or set compression.enabled to true"
 		return false
 	}
-	for t.folding.passes < t.g.opts.Compaction.Attempts && t.folding.step <= foldLast {
+	for t.folding.passes < t.tuned.Compaction.Attempts && t.folding.step <= foldLast {
 		step := t.folding.step
 		t.folding.step++
 		p := t.pass("overflow")
@@ -133,7 +133,7 @@ func (t *turn) overflowed(err error) bool {
 			return true
 		case done.word == interrupted:
 			return false
-		case t.g.opts.Compaction.Strict && done.word == summarizeFailed:
+		case t.tuned.Compaction.Strict && done.word == summarizeFailed:
 			e.Remedy = "its summary failed (" + done.state.LastError + "); try again with /compress, or start a new conversation with /new"
 			return false
 		}
@@ -146,7 +146,7 @@ const deadEnd = "this conversation no longer fits the model and cannot be made s
 
 // rolled is called when an answer's row is stored and before the answer is handed out. It never fails the turn.
 func (t *turn) rolled() {
-	opts := t.g.opts.Compaction
+	opts := t.tuned.Compaction
 	if opts.Off || !opts.Rolling || t.ctx.Err() != nil || len(t.rows) < rowsLeast || compact.Turns(t.rows)%opts.RollEvery != 0 {
 		return
 	}
@@ -170,7 +170,7 @@ type folding struct {
 // pass prepares one compaction of the turn's conversation.
 func (t *turn) pass(trigger string) *pass {
 	return &pass{
-		g: t.g, session: t.session.ID, turn: t.id, trigger: trigger, parent: t.ctx, rows: t.rows, budget: t.budget(), used: t.weighed(), model: t.model,
+		g: t.g, tuned: t.tuned, session: t.session.ID, turn: t.id, trigger: trigger, parent: t.ctx, rows: t.rows, budget: t.budget(), used: t.weighed(), model: t.model,
 		touch: t.progress.touch, log: t.log,
 	}
 }
@@ -190,7 +190,7 @@ func (t *turn) fold(p *pass, step foldStep) folded {
 
 // pruned makes stubs of big old results where the settings ask for it; no model is asked.
 func (t *turn) pruned(p *pass) {
-	rules := t.g.opts.Compaction.Rules
+	rules := t.tuned.Compaction.Rules
 	if rules.PruneTokens == 0 || p.used.tokens < rules.PruneTokens || t.folding.passes > 0 {
 		return
 	}

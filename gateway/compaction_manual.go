@@ -173,7 +173,8 @@ func (g *Gateway) previewCompress(ctx context.Context, session string, c Compres
 		Status: CompressPreview, Noop: true, RowsBefore: len(rows), RowsAfter: len(rows), TokensBefore: used.tokens, TokensAfter: used.tokens, Measured: used.measured,
 		Window: g.windowOf(ctx, m, used),
 	}
-	p := &pass{g: g, rows: rows, budget: g.budgetOf(ctx, m, used.tokens), manual: true, here: c.Here}
+	tuned := g.tuned()
+	p := &pass{g: g, tuned: tuned, rows: rows, budget: g.budgetOf(ctx, tuned, m, used.tokens), manual: true, here: c.Here}
 	step := foldRule
 	if c.Here > 0 {
 		step = foldHere

@@ -51,6 +51,7 @@ const (
 // session's turn lease.
 type pass struct {
 	g       *Gateway
+	tuned   *Tuning
 	session string
 	turn    string
 	trigger string
@@ -96,7 +97,7 @@ func (f folded) counts() bool { return f.asked || f.changed }
 // watchdog do.
 func (p *pass) begin() (end func()) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(p.parent))
-	ctx, stop := context.WithTimeoutCause(ctx, p.g.opts.Compaction.Timeout, errFoldTime)
+	ctx, stop := context.WithTimeoutCause(ctx, p.tuned.Compaction.Timeout, errFoldTime)
 	leave := context.AfterFunc(p.parent, func() {
 		if cause := causeOf(p.parent); cause != Redirect && cause != ClientGone || mutation.On("compaction-ends-with-its-client") {
 			cancel(cause)
@@ -190,7 +191,7 @@ func (p *pass) summed(step foldStep) folded {
 }
 
 func (p *pass) choose(step foldStep) (compact.Fold, bool) {
-	rules := p.g.opts.Compaction.Rules
+	rules := p.tuned.Compaction.Rules
 	if step == foldHere { // never more than was asked for
 		return rules.Choose(p.rows, p.budget, compact.Choice{Here: p.here})
 	}
@@ -203,7 +204,7 @@ func (p *pass) choose(step foldStep) (compact.Fold, bool) {
 
 // stubs makes big results small without asking a model.
 func (p *pass) stubs(step foldStep) folded {
-	rules := p.g.opts.Compaction.Rules
+	rules := p.tuned.Compaction.Rules
 	plan, some := compact.LastResort(p.rows)
 	if step == foldStubs {
 		plan, some = rules.Stubs(p.rows, rules.Tail(p.rows, p.budget))

@@ -38,7 +38,7 @@ func (p *pass) roll() (done folded) {
 }
 
 func (p *pass) nextRoll(st sessiondb.CompactionState) (f compact.Fold, defrag, some bool) {
-	rules := p.g.opts.Compaction.Rules
+	rules := p.tuned.Compaction.Rules
 	skip := func(key string) bool { return compact.Skips(st, key) }
 	if f, some = rules.Defrag(p.rows, p.budget, skip); some {
 		return f, true, true
@@ -85,8 +85,8 @@ func (p *pass) rollFailed(f compact.Fold, defrag bool, err error) folded {
 }
 
 func (p *pass) roller() provider.Model {
-	if p.g.opts.Compaction.RollModel != nil {
-		return p.g.opts.Compaction.RollModel
+	if p.tuned.Compaction.RollModel != nil {
+		return p.tuned.Compaction.RollModel
 	}
 	return p.summariser()
 }

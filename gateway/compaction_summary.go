@@ -32,7 +32,7 @@ func (p *pass) summary(f compact.Fold) (string, folded) {
 	switch {
 	case crowded(err):
 		return "", folded{word: aborted, asked: true, err: err}
-	case p.g.opts.Compaction.Strict, !p.poorer(err):
+	case p.tuned.Compaction.Strict, !p.poorer(err):
 		return "", folded{word: summarizeFailed, asked: true, err: err}
 	}
 	return p.complete(f, f.Fallback(why, p.redact)), folded{asked: true, fallback: true, err: err}
@@ -56,12 +56,12 @@ func (p *pass) complete(f compact.Fold, text string) string {
 	return text
 }
 
-func (p *pass) redact(text string) string { return kanban.Redact(text, p.g.opts.Compaction.Secrets...) }
+func (p *pass) redact(text string) string { return kanban.Redact(text, p.tuned.Compaction.Secrets...) }
 
 // summariser is the model for summaries; that of the conversation where there is no other.
 func (p *pass) summariser() provider.Model {
-	if p.g.opts.Aux != nil {
-		return p.g.opts.Aux
+	if p.tuned.Aux != nil {
+		return p.tuned.Aux
 	}
 	return p.model
 }

@@ -105,14 +105,14 @@ func (a *asker) ask(ctx context.Context, m provider.Model) {
 const askFrom = 4000
 
 // budgetOf applies the rules to a model.
-func (g *Gateway) budgetOf(ctx context.Context, m provider.Model, tokens int) compact.Budget {
+func (g *Gateway) budgetOf(ctx context.Context, tuned *Tuning, m provider.Model, tokens int) compact.Budget {
 	about, ask := m.Describe(), tokens >= askFrom
 	window, _ := g.window(ctx, m, ask)
 	aux := 0
-	if g.opts.Aux != nil && !sameModel(g.opts.Aux, m) {
-		aux, _ = g.window(ctx, g.opts.Aux, ask)
+	if tuned.Aux != nil && !sameModel(tuned.Aux, m) {
+		aux, _ = g.window(ctx, tuned.Aux, ask)
 	}
-	return g.opts.Compaction.Rules.Budget(about.Provider, about.Name, window, aux)
+	return tuned.Compaction.Rules.Budget(about.Provider, about.Name, window, aux)
 }
 
 // measure counts what rows take of the window. last is the newest request that was answered: what the server counted holds as
@@ -155,7 +155,7 @@ func (t *turn) budget() compact.Budget {
 	for i := 0; i < len(t.rows) && size < askFrom; i++ {
 		size += compact.RowTokens(t.rows[i])
 	}
-	b := t.g.budgetOf(t.ctx, t.model, size)
+	b := t.g.budgetOf(t.ctx, t.tuned, t.model, size)
 	if b.Window < compact.LeastFor && size >= askFrom && len(t.g.opts.Tools.Specs()) > 0 {
 		t.g.windows.warn(t.model, func() {
 			w := t.g.windowOf(t.ctx, t.model, used{})
@@ -187,8 +187,8 @@ func (g *Gateway) windowOf(ctx context.Context, m provider.Model, used used) Win
 	about := m.Describe()
 	w := Window{Model: about.Name, Used: used.tokens, Measured: used.measured}
 	w.Tokens, w.Origin = g.window(ctx, m, true)
-	if !g.opts.Compaction.Off {
-		w.Trigger = g.budgetOf(ctx, m, askFrom).Trigger
+	if tuned := g.tuned(); !tuned.Compaction.Off {
+		w.Trigger = g.budgetOf(ctx, tuned, m, askFrom).Trigger
 	}
 	if w.Tokens < compact.LeastFor && len(g.opts.Tools.Specs()) > 0 && !about.Offline {
 		w.Warning = smallWindow(w)

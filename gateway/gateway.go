@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gatewayd/gateway/provider"
@@ -78,6 +79,7 @@ type Gateway struct {
 	log    *slog.Logger
 	holder func(turn string) (sessiondb.Holder, error)
 
+	tuning   atomic.Pointer[Tuning]
 	feeds    feeds
 	requests lastRequests
 	windows  asker
@@ -106,6 +108,7 @@ func New(opts Options) *Gateway {
 		conversations: map[string]*conversation{}, missed: map[string]int{}, idle: make(chan struct{}),
 		receipt: Receipt{Run: opts.LastRun},
 	}
+	g.tuning.Store(opts.Tuning().withDefaults())
 	opts.Tools.Connect(func(ctx context.Context, session, uid, text string) error {
 		return g.Tell(ctx, Told{Session: session, UID: uid, Text: text, Wake: true})
 	})
@@ -119,13 +122,9 @@ func (o Options) withDefaults() Options {
 	if o.SystemPrompt == "" {
 		o.SystemPrompt = DefaultSystemPrompt
 	}
-	orDefault(&o.MaxIterations, DefaultIterations)
-	orDefault(&o.StallTimeout, DefaultStall)
 	orDefault(&o.Grace, DefaultGrace)
 	orDefault(&o.LeaseTTL, DefaultLeaseTTL)
-	o.Compaction = o.Compaction.withDefaults()
 	orDefault(&o.Mailbox, DefaultMailbox)
-	orDefault(&o.BatchTimeout, DefaultBatch)
 	orDefault(&o.Resume, DefaultResume)
 	orDefault(&o.ResumeFresh, DefaultFresh)
 	return o

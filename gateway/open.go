@@ -70,14 +70,14 @@ func (t *turn) open() error {
 // chooseModel takes the model that the session's settings name, or the configured one.
 // A name that leads nowhere any more is told, and costs the choice and not the turn.
 func (t *turn) chooseModel() error {
-	if t.g.opts.Models == nil {
+	if t.tuned.Models == nil {
 		return nil
 	}
 	settings, err := t.g.opts.Store.TakeModel(t.ctx, t.session.ID)
 	if err != nil || settings.Model == "" {
 		return err
 	}
-	chosen, err := t.g.opts.Models(settings.Model)
+	chosen, err := t.tuned.Models(settings.Model)
 	if err != nil {
 		t.sink.put(Event{Kind: EventNotice, Text: "The model " + settings.Model + " that was chosen here cannot be used, so the configured one answers: " + err.Error()})
 		return nil
@@ -89,18 +89,19 @@ func (t *turn) chooseModel() error {
 
 // modelOf is the model that would answer the next message of a session, as far as that can be known now.
 func (g *Gateway) modelOf(ctx context.Context, session string) provider.Model {
-	if g.opts.Models == nil {
-		return g.opts.Model
+	tuned := g.tuned()
+	if tuned.Models == nil {
+		return tuned.Model
 	}
 	settings, err := g.opts.Store.Settings(ctx, session)
 	name := cmp.Or(settings.Once, settings.Model)
 	if err != nil || name == "" {
-		return g.opts.Model
+		return tuned.Model
 	}
-	if chosen, err := g.opts.Models(name); err == nil {
+	if chosen, err := tuned.Models(name); err == nil {
 		return chosen
 	}
-	return g.opts.Model
+	return tuned.Model
 }
 
 // modelLabel is how people are told which model answers.

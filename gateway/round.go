@@ -100,7 +100,7 @@ func (e errBatch) Error() string {
 func (t *turn) runAll(calls []planned) error {
 	ctx, stop := context.WithCancelCause(t.ctx)
 	defer stop(nil)
-	if limit := t.g.opts.BatchTimeout; limit > 0 && len(calls) > 1 {
+	if limit := t.tuned.BatchTimeout; limit > 0 && len(calls) > 1 {
 		timer := time.AfterFunc(limit, func() { stop(errBatch(limit)) })
 		defer timer.Stop()
 	}

@@ -27,7 +27,7 @@ const (
 // steps asks the model and runs its tools until there is an answer or a reason why there is none.
 func (t *turn) steps() exit {
 	empty, invalid, nudges := 0, 0, []provider.Message(nil)
-	for n := t.used() + 1; n <= t.g.opts.MaxIterations; n++ {
+	for n := t.used() + 1; n <= t.tuned.MaxIterations; n++ {
 		if end := t.makeRoom(); end != nil {
 			return *end
 		}
@@ -55,7 +55,7 @@ func (t *turn) steps() exit {
 		if invalid >= invalidMax {
 			return invalidExit()
 		}
-		if what := t.guard.stop(); what != "" && t.g.opts.LoopHardStop {
+		if what := t.guard.stop(); what != "" && t.tuned.LoopHardStop {
 			return guardExit(what)
 		}
 	}
@@ -71,7 +71,7 @@ func (t *turn) used() (n int) {
 			n++
 		}
 	}
-	return min(n, t.g.opts.MaxIterations)
+	return min(n, t.tuned.MaxIterations)
 }
 
 // afterTool reports that the turn's last row is a tool's result.
@@ -87,7 +87,7 @@ func (t *turn) exhausted() exit {
 	if end := t.makeRoom(); end != nil {
 		return *end
 	}
-	most := t.g.opts.MaxIterations
+	most := t.tuned.MaxIterations
 	answer, end := t.ask(nudge("", graceNudge)...)
 	switch {
 	case end != nil && end.cause != "":

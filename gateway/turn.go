@@ -28,6 +28,7 @@ import (
 // A turn that goes on from its rows after the end of its process begins at open without a user row.
 type turn struct {
 	g       *Gateway
+	tuned   *Tuning // as it was when the turn began
 	say     Say
 	session sessiondb.Session
 	id      string
@@ -69,10 +70,11 @@ type turn struct {
 const invalidMax = 3 // rounds in a row whose every call was unusable
 
 func (g *Gateway) newTurn(j *job) *turn {
+	tuned := g.tuned()
 	t := &turn{
-		g: g, say: j.say, session: j.session, id: "turn_" + rand.Text()[:16], started: time.Now(), sink: j.sink,
-		progress: newProgress(), room: tool.NewRoom(tool.BudgetFor(g.opts.Model.Describe().ContextLength), g.opts.Spill),
-		model: g.opts.Model, detach: make(chan struct{}), feed: g.feeds.open(j.session.ID),
+		g: g, tuned: tuned, say: j.say, session: j.session, id: "turn_" + rand.Text()[:16], started: time.Now(), sink: j.sink,
+		progress: newProgress(), room: tool.NewRoom(tool.BudgetFor(tuned.Model.Describe().ContextLength), g.opts.Spill),
+		model: tuned.Model, detach: make(chan struct{}), feed: g.feeds.open(j.session.ID),
 	}
 	if j.say.pending != nil {
 		t.id = j.say.pending.Turn
@@ -184,7 +186,7 @@ func (t *turn) keep() (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.ctx))
 	var wg sync.WaitGroup
 	wg.Go(func() { t.renew(ctx) })
-	if limit := t.g.opts.StallTimeout; limit > 0 {
+	if limit := t.tuned.StallTimeout; limit > 0 {
 		wg.Go(func() { t.progress.watch(ctx, limit, t.stalled) })
 	}
 	return func() { cancel(); wg.Wait() }
@@ -217,7 +219,7 @@ func (t *turn) renew(ctx context.Context) {
 }
 
 func (t *turn) stalled() {
-	t.log.Warn("turn stalled", "phase", t.picture().Phase, "limit", t.g.opts.StallTimeout.String(), "stacks", stacks())
+	t.log.Warn("turn stalled", "phase", t.picture().Phase, "limit", t.tuned.StallTimeout.String(), "stacks", stacks())
 	t.cancel(Stall)
 }
 
@@ -298,7 +300,7 @@ func (t *turn) take(stored []sessiondb.Message) {
 
 // policy is what the tools of this turn may do. It is made here, from the message's source, and travels with each call.
 func (t *turn) policy() tool.Policy {
-	p := tool.Policy{Context: t.say.Source, Terminal: t.g.opts.Terminal, Files: t.g.opts.Files, Allow: t.g.opts.ToolsAllow, Self: t.g.opts.Self}
+	p := tool.Policy{Context: t.say.Source, Terminal: t.tuned.Terminal, Files: t.tuned.Files, Allow: t.tuned.ToolsAllow, Self: t.g.opts.Self}
 	if t.say.Source == SourceNotify {
 		p.Terminal, p.Files, p.Allow = tool.Deny, tool.Deny, nil
 	}
