@@ -31,6 +31,13 @@ func (o Options) Tuning() Tuning {
 	}
 }
 
+// With gives the options with another tuning.
+func (o Options) With(t Tuning) Options {
+	o.Model, o.Models, o.Aux, o.Compaction, o.Terminal, o.Files, o.ToolsAllow = t.Model, t.Models, t.Aux, t.Compaction, t.Terminal, t.Files, t.ToolsAllow
+	o.MaxIterations, o.StallTimeout, o.BatchTimeout, o.LoopHardStop = t.MaxIterations, t.StallTimeout, t.BatchTimeout, t.LoopHardStop
+	return o
+}
+
 func (t Tuning) withDefaults() *Tuning {
 	t.Compaction = t.Compaction.withDefaults()
 	orDefault(&t.MaxIterations, DefaultIterations)

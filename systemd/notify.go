@@ -28,6 +28,11 @@ func (n *Notifier) Ready() error { return n.tell(daemon.SdNotifyReady) }
 // Stopping says that the daemon drains.
 func (n *Notifier) Stopping() error { return n.tell(daemon.SdNotifyStopping) }
 
+// Reloading says that the configuration is being read again; Ready says that this is over.
+func (n *Notifier) Reloading() error {
+	return n.tell(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
+}
+
 // Status is one line of what the daemon does, shown by `systemctl status`.
 func (n *Notifier) Status(line string) error {
 	return n.tell("STATUS=" + strings.Join(strings.Fields(line), " "))

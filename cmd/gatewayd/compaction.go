@@ -9,19 +9,23 @@ import (
 	"gatewayd/gateway/provider"
 )
 
-// compaction says when conversations are folded and who writes the summaries. main is the model of the conversations.
-func (m *models) compaction(main provider.Model) (aux provider.Model, options gateway.CompactionOptions) {
-	c, side := m.loaded.Compression, m.loaded.Auxiliary
-	aux = m.side(side.Compression, main)
-	options = gateway.CompactionOptions{
+// summarizers are who writes the summaries, and the rolling ones; nil is the model of the conversation. main is that of the settings.
+func (m *models) summarizers(main provider.Model) (aux, rolling provider.Model) {
+	side := m.loaded.Auxiliary
+	if side.MicroCompaction != side.Compression {
+		rolling = m.side(side.MicroCompaction, main)
+	}
+	return m.side(side.Compression, main), rolling
+}
+
+// compactionOf says when conversations are folded.
+func compactionOf(loaded config.Loaded) gateway.CompactionOptions {
+	c := loaded.Compression
+	return gateway.CompactionOptions{
 		Off: !c.Enabled, Rules: rulesOf(c), Attempts: c.MaxAttempts, Strict: c.AbortOnSummaryFailure, Timeout: c.ContextTimeout,
 		IdleAfter: c.IdleCompactAfter, HardRows: c.HygieneHardMessageLimit, Rolling: c.MicroCompact, RollEvery: c.MicroCompactEveryNTurns,
-		Secrets: secretsOf(m.loaded),
+		Secrets: secretsOf(loaded),
 	}
-	if side.MicroCompaction != side.Compression {
-		options.RollModel = m.side(side.MicroCompaction, main)
-	}
-	return aux, options
 }
 
 func rulesOf(c config.Compression) *compact.Rules {

@@ -35,9 +35,9 @@ func TestASideJobAsksItsOwnModel(t *testing.T) {
 		}
 		m := newModels(loaded, nil, slog.New(slog.DiscardHandler))
 		chosen, _ := m.choose(t.Context())
-		aux, options := m.compaction(chosen)
-		if (aux == nil) != c.none || (options.RollModel != nil) != (name == "micro has its own") {
-			t.Errorf("%s: %v %v", name, aux, options.RollModel)
+		aux, rolling := m.summarizers(chosen)
+		if (aux == nil) != c.none || (rolling != nil) != (name == "micro has its own") {
+			t.Errorf("%s: %v %v", name, aux, rolling)
 		}
 		if aux == nil {
 			continue

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -11,8 +12,8 @@ import (
 )
 
 func (c *cli) configVerb() *cobra.Command {
-	cmd := &cobra.Command{Use: "config", Short: "Check and show the configuration", Args: verbs, RunE: help}
-	cmd.AddCommand(c.configCheckVerb(), c.configShowVerb())
+	cmd := &cobra.Command{Use: "config", Short: "Check, show and reload the configuration", Args: verbs, RunE: help}
+	cmd.AddCommand(c.configCheckVerb(), c.configShowVerb(), c.configReloadVerb())
 	return cmd
 }
 
@@ -32,6 +33,45 @@ func (c *cli) configCheckVerb() *cobra.Command {
 				fmt.Fprintf(w, "ok: %s\n", loaded.Path)
 			})
 		},
+	})
+}
+
+func (c *cli) configReloadVerb() *cobra.Command {
+	return c.readVerb(&cobra.Command{
+		Use: "reload", Short: "Have the running daemon read its configuration again",
+		Long: "The daemon takes what may change while it runs, and says what counts from its next start on only. A configuration that is wrong is\n" +
+			"refused as a whole and changes nothing. SIGHUP and `systemctl reload` do the same; the log then says what came of it.",
+		Args: exactly(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cl, err := c.dial()
+			if err != nil {
+				return err
+			}
+			var out reloaded
+			if err := cl.call(cmd.Context(), http.MethodPost, "/api/config/reload", nil, &out); err != nil {
+				return err
+			}
+			return c.emit(out, func(w io.Writer) { printReloaded(w, out) })
+		},
+	})
+}
+
+func printReloaded(w io.Writer, out reloaded) {
+	for _, warning := range out.Warnings {
+		fmt.Fprintf(w, "warning: %s\n", text(warning))
+	}
+	if len(out.Changed)+len(out.Restart) == 0 {
+		fmt.Fprintf(w, "nothing has changed: %s\n", line(out.Path))
+		return
+	}
+	table(w, func(row func(...any)) {
+		row("KEY", "FROM", "TO", "COUNTS")
+		for _, c := range out.Changed {
+			row(c.Key, c.From, c.To, c.Live)
+		}
+		for _, c := range out.Restart {
+			row(c.Key, c.From, c.To, "from the next start on")
+		}
 	})
 }
 

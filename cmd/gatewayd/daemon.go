@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -59,8 +60,7 @@ type daemon struct {
 	newBoards *registry.Kind[*kanban.Board] // the same files, made where they are missing
 
 	gates      *provider.Gates
-	models     *models
-	model      provider.Model
+	answers    atomic.Pointer[answering]
 	tools      *tool.Set
 	gateway    *gateway.Gateway
 	approvals  *gateway.Approvals
@@ -76,20 +76,30 @@ type daemon struct {
 	apiStops, dispatchStops chan struct{} // closed when that part has been told to stop
 	talked                  chan struct{} // closed when the conversations have drained
 
+	deciding  sync.Mutex
 	decisions []decision
+
+	read      func() (config.Loaded, error) // the configuration as it is on disk now
+	live      atomic.Pointer[config.Loaded] // the settings in force; config is those of the start
+	reloading sync.Mutex
+	level     *slog.LevelVar
+	hangups   chan os.Signal // requests to read the configuration again
 }
 
 // build makes every part and starts none. What it opened is closed again when a later part refuses.
 func (c *cli) build(ctx context.Context) (built *daemon, err error) {
 	d := &daemon{
-		started: time.Now(), foreground: c.foreground, std: c.std, asked: make(chan os.Signal, 2),
+		started: time.Now(), foreground: c.foreground, std: c.std, asked: make(chan os.Signal, 2), hangups: make(chan os.Signal, 1), read: c.load,
 		apiStops: make(chan struct{}), dispatchStops: make(chan struct{}), talked: make(chan struct{}), passedOver: map[kanban.Slug]string{},
 	}
 	c.std.environ = config.Environ(c.std.environ).WithoutWorker() // a daemon is nobody's worker, whoever started it
 	if d.config, err = c.load(); err != nil {
 		return nil, err
 	}
-	d.log = newLogger(d.config.Log, c.std.err, c.foreground)
+	inForce := d.config
+	d.live.Store(&inForce)
+	d.level = levelOf(d.config.Log)
+	d.log = newLogger(d.config.Log, d.level, c.std.err, c.foreground)
 	d.notify = systemd.NewNotifier()
 	d.watchdog = systemd.NewWatchdog(d.notify, d.log)
 	defer func() {
@@ -107,8 +117,24 @@ func (c *cli) build(ctx context.Context) (built *daemon, err error) {
 	return d, nil
 }
 
+// decide notes what was settled of a thing; what was settled before is replaced.
 func (d *daemon) decide(thing, value, why string) {
-	d.decisions = append(d.decisions, decision{thing, value, why})
+	d.deciding.Lock()
+	defer d.deciding.Unlock()
+	next := decision{thing, value, why}
+	for i, before := range d.decided() {
+		if before.Thing == thing {
+			d.decisions[i] = next
+			return
+		}
+	}
+	d.decisions = append(d.decisions, next)
+}
+
+func (d *daemon) decided() []decision {
+	d.deciding.Lock()
+	defer d.deciding.Unlock()
+	return slices.Clone(d.decisions)
 }
 
 // hold takes the home for this process.
@@ -260,9 +286,13 @@ func (d *daemon) acquireBoard(ctx context.Context, path string) (*kanban.Board, 
 // chooseModel decides who answers. It asks the usual local ports only when nothing is configured.
 func (d *daemon) chooseModel(ctx context.Context) error {
 	d.gates = provider.NewGates(d.config.Home, d.log)
-	d.models = newModels(d.config, d.gates, d.log)
-	model, how := d.models.choose(ctx)
-	d.model = model
+	answers, how := chosen(ctx, d.config, d.gates, d.log)
+	d.answers.Store(answers)
+	d.decideModel(answers.model, how)
+	return nil
+}
+
+func (d *daemon) decideModel(model provider.Model, how string) {
 	name := model.Describe().Name
 	if name == "" {
 		name = "not named" // the server is asked at the first turn
@@ -274,7 +304,6 @@ func (d *daemon) chooseModel(ctx context.Context) error {
 			d.decide("model's fallbacks", strings.Join(about.Fallbacks, ", "), "model.fallbacks")
 		}
 	}
-	return nil
 }
 
 func (d *daemon) makeGateway(ctx context.Context) error {
@@ -282,8 +311,8 @@ func (d *daemon) makeGateway(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	options.Model, options.Models, options.Log, options.Sole = d.model, d.models.Named, d.log, true
-	options.Aux, options.Compaction = d.models.compaction(d.model)
+	options = options.With(d.answers.Load().tune(tuningOf(d.config)))
+	options.Log, options.Sole = d.log, true
 	d.approvals = gateway.NewApprovals(d.store, d.config.Tools.ApprovalTimeout, d.log)
 	options.Approvals = d.approvals
 	d.servers = mcpClient(d.config, d.reaper, d.log)
@@ -317,7 +346,7 @@ func (d *daemon) makeDispatcher(context.Context) error {
 			Signer: worker.NewSigner(d.key.Reveal()), MCPURL: "http://" + d.listener.Addr().String() + "/mcp",
 		}, RunsDir: runs,
 		Workspaces: worker.Workspaces{Git: worker.GitBy(d.reaper, d.config.Environ)}, Home: d.config.Home, Exe: exe,
-		Offline: func() bool { return d.model.Describe().Offline }, Log: d.log,
+		Offline: func() bool { return d.describeModel().Offline }, Log: d.log,
 	})
 	if err != nil {
 		return err
@@ -361,7 +390,7 @@ func (d *daemon) announce() {
 	}
 	if d.foreground {
 		fmt.Fprintf(d.std.out, "gatewayd %s, pid %d\n\n", version, os.Getpid())
-		printDecisions(d.std.out, d.decisions)
+		printDecisions(d.std.out, d.decided())
 		fmt.Fprintln(d.std.out)
 	}
 	for _, choice := range d.decisions {

@@ -30,11 +30,11 @@ func (d *daemon) makeAPI(context.Context) error {
 		IdleTimeout:       2 * time.Minute,
 		Handler: api.New(api.Options{
 			Chat: d.gateway, Sessions: d.store, Commands: d.commands(), Store: d.store, Boards: boardDoor{d.root, d}, Dispatch: dispatchDoor{d.dispatcher}, Notices: noticeDoor{d},
-			Model: d.model.Describe, Checks: d.checks, Status: func(context.Context) any { return d.status() }, Receipt: d.gateway.Receipt, Diagnose: d.dispatcher.Diagnose, Lanes: d.lanes,
+			Model: d.describeModel, Checks: d.checks, Status: func(context.Context) any { return d.status() }, Receipt: d.gateway.Receipt, Diagnose: d.dispatcher.Diagnose, Lanes: d.lanes,
 			Stopping: d.apiStops, MCP: d.mcp(), RunToken: worker.NewSigner(d.key.Reveal()).Fence,
 			Key: d.key.Reveal(), Addr: d.listener.Addr().String(), AllowedHosts: d.config.API.AllowedHosts,
 			AllowedOrigins: d.config.API.AllowedOrigins, MaxBody: d.config.API.MaxBodyBytes, MaxTurns: d.config.API.MaxConcurrentTurns,
-			Page: d.page(), SystemPrompt: d.config.Agent.SystemPrompt, PID: os.Getpid(), Version: version, Started: d.started, Metrics: metrics, Log: d.log, Approvals: d.approvals,
+			Page: d.page(), SystemPrompt: d.config.Agent.SystemPrompt, PID: os.Getpid(), Version: version, Started: d.started, Metrics: metrics, Log: d.log, Approvals: d.approvals, Settings: settingsDoor{d},
 		}),
 	}
 	return nil
@@ -106,12 +106,12 @@ func (d *daemon) checkActors() api.Check {
 }
 
 func (d *daemon) checkModel() api.Check {
-	model := d.model.Describe()
+	model := d.describeModel()
 	if model.Offline {
 		return api.Check{Name: "model", Status: "degraded", Reason: "the offline model answers; set model.base_url"}
 	}
-	check := api.Check{Name: "model", Status: "ok", Data: provider.StatsOf(d.model)}
-	for _, s := range provider.StatsOf(d.model) {
+	check := api.Check{Name: "model", Status: "ok", Data: provider.StatsOf(d.model())}
+	for _, s := range provider.StatsOf(d.model()) {
 		if s.Open {
 			check.Status, check.Reason = "degraded", "the breaker of "+s.Provider+" is "+s.Breaker
 		}

@@ -13,9 +13,7 @@ import (
 
 // newLogger speaks the way the reader expects: colour and short times on a terminal, priorities under journald,
 // JSON everywhere else.
-func newLogger(cfg config.Log, w io.Writer, foreground bool) *slog.Logger {
-	level := slog.LevelInfo
-	_ = level.UnmarshalText([]byte(cfg.Level)) // config has checked the word
+func newLogger(cfg config.Log, level slog.Leveler, w io.Writer, foreground bool) *slog.Logger {
 	format := cfg.Format
 	if format == "auto" {
 		format = autoFormat(w, foreground)
@@ -28,6 +26,19 @@ func newLogger(cfg config.Log, w io.Writer, foreground bool) *slog.Logger {
 		return slog.New(systemd.NewJournalHandler(w, options))
 	}
 	return slog.New(slog.NewJSONHandler(w, options))
+}
+
+// levelOf is how much is logged; it may be changed while a logger uses it.
+func levelOf(cfg config.Log) *slog.LevelVar {
+	var v slog.LevelVar
+	setLevel(&v, cfg.Level)
+	return &v
+}
+
+func setLevel(v *slog.LevelVar, word string) {
+	level := slog.LevelInfo
+	_ = level.UnmarshalText([]byte(word)) // config has checked the word
+	v.Set(level)
 }
 
 func autoFormat(w io.Writer, foreground bool) string {

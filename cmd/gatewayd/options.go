@@ -45,7 +45,7 @@ type conversations interface {
 }
 
 // gatewayOptions say how conversations are held in this home, in the daemon and in a worker of its own: the same
-// tools, the same limits, the same permission to use the terminal.
+// tools, the same limits, the same permission to use the terminal. Who answers is added by the caller.
 func gatewayOptions(loaded config.Loaded, starter tool.Starter, store conversations) (gateway.Options, error) {
 	dir := loaded.Tools.Workdir
 	if dir == "" {
@@ -57,14 +57,10 @@ func gatewayOptions(loaded config.Loaded, starter tool.Starter, store conversati
 	terminal := tool.NewTerminal(terminalOptions(loaded, starter, dir))
 	return gateway.Options{
 		Store: store, Dir: dir, Spill: spillOf(loaded),
-		Tools:    tool.NewSet(append(filesOf(loaded, dir).Tools(), terminal, terminal.Process(), tool.SessionSearch{Store: store}, tool.NewTodo(store))...).Redacting(secretsOf(loaded)...),
-		Terminal: tool.Mode(loaded.Tools.Terminal), Files: tool.Mode(loaded.Tools.Files),
-		ToolsAllow: loaded.Tools.Allow, Self: selfOf(loaded, dir),
-		SystemPrompt: loaded.Agent.SystemPrompt, MaxIterations: loaded.Agent.MaxIterations,
-		StallTimeout: loaded.Agent.TurnStallTimeout, Grace: loaded.Agent.ShutdownGrace,
+		Tools: tool.NewSet(append(filesOf(loaded, dir).Tools(), terminal, terminal.Process(), tool.SessionSearch{Store: store}, tool.NewTodo(store))...).Redacting(secretsOf(loaded)...),
+		Self:  selfOf(loaded, dir), SystemPrompt: loaded.Agent.SystemPrompt, Grace: loaded.Agent.ShutdownGrace,
 		Resume: orNever(loaded.Agent.ResumeAttempts), ResumeFresh: loaded.Agent.ResumeWithin,
-		BatchTimeout: loaded.Agent.BatchTimeout, LoopHardStop: loaded.Agent.LoopHardStop,
-	}, nil
+	}.With(tuningOf(loaded)), nil
 }
 
 // orNever reads a count of the configuration, where 0 is none, as an option, where 0 is the default.
@@ -130,7 +126,7 @@ func createBoard(ctx context.Context, cfg config.Config, root *kanban.Root, slug
 func (c *cli) warnings(loaded config.Loaded) *slog.Logger {
 	log := loaded.Log
 	log.Level, log.Format = "warn", "text"
-	return newLogger(log, c.std.err, false)
+	return newLogger(log, levelOf(log), c.std.err, false)
 }
 
 // mustBeDir refuses what is in the place of a directory before anybody opens it: opening a FIFO would wait for ever.

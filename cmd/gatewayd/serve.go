@@ -41,6 +41,7 @@ func (c *cli) serve(ctx context.Context) (err error) {
 	}
 	defer d.unlock()
 	signal.Notify(d.asked, os.Interrupt, syscall.SIGTERM, syscall.SIGUSR1) // before anybody is told that it is ready
+	signal.Notify(d.hangup(), syscall.SIGHUP)
 
 	var g run.Group
 	ended := lineup(&g, d.log, []actor{
@@ -68,19 +69,32 @@ func (c *cli) serve(ctx context.Context) (err error) {
 // process and to its group. Nobody presses Ctrl-C twice that fast.
 const echo = 100 * time.Millisecond
 
-// signals ends the group on SIGINT or SIGTERM, and on SIGUSR1 with the code that asks to be started again. A second signal does not wait for anybody: work that is under way is
-// recovered at the next start exactly as after a power cut.
-func (d *daemon) signals(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		signal.Stop(d.asked)
-	case sig := <-d.asked:
-		d.log.Info("stopping", "signal", sig.String(), "grace", d.config.Agent.ShutdownGrace.String(), "again", "a second signal stops at once")
-		d.stopping(sig)
-		_ = d.notify.Stopping() // a manager that does not hear it waits for the end all the same
-		go d.secondSignal(time.Now())
+// hangup is where SIGHUP goes: it asks for the configuration to be read again, but on a terminal it says that the terminal goes.
+func (d *daemon) hangup() chan os.Signal {
+	if d.foreground && isTerminal(d.std.in) {
+		return d.asked
 	}
-	return nil
+	return d.hangups
+}
+
+// signals ends the group on SIGINT or SIGTERM, and on SIGUSR1 with the code that asks to be started again. A second signal does not wait for anybody: work that is under way is
+// recovered at the next start exactly as after a power cut. SIGHUP has the configuration read again.
+func (d *daemon) signals(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			signal.Stop(d.asked)
+			return nil
+		case <-d.hangups:
+			d.reloadAsked(ctx)
+		case sig := <-d.asked:
+			d.log.Info("stopping", "signal", sig.String(), "grace", d.config.Agent.ShutdownGrace.String(), "again", "a second signal stops at once")
+			d.stopping(sig)
+			_ = d.notify.Stopping() // a manager that does not hear it waits for the end all the same
+			go d.secondSignal(time.Now())
+			return nil
+		}
+	}
 }
 
 // secondSignal ends the process when a signal comes that is no echo of the first.

@@ -44,7 +44,7 @@ type decision struct {
 func (d *daemon) status() status {
 	return status{
 		PID: os.Getpid(), Build: thisBuild(), Home: d.config.Home, Addr: d.listener.Addr().String(), Started: d.started,
-		Decisions: d.decisions, Dispatcher: d.dispatcher.StatusWithLocks(), Notifier: d.notifier.Status(), Gateway: d.gateway.Status(), LastRun: d.gateway.Receipt(), Store: d.store.Health(), Files: d.registry.Stats(),
+		Decisions: d.decided(), Dispatcher: d.dispatcher.StatusWithLocks(), Notifier: d.notifier.Status(), Gateway: d.gateway.Status(), LastRun: d.gateway.Receipt(), Store: d.store.Health(), Files: d.registry.Stats(),
 	}
 }
 

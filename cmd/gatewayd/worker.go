@@ -57,10 +57,9 @@ func register(ctx context.Context, h house, b *kanban.Board) error {
 
 // work runs the card's turn against this home's model and store, beside the daemon.
 func work(ctx context.Context, c *cli, h house, b *kanban.Board) (code int, err error) {
-	log := newLogger(h.Log, c.std.err, false)
-	choice := newModels(h.Loaded, provider.JoinGates(h.Home, log), log)
-	model, how := choice.choose(ctx)
-	if model.Describe().Offline {
+	log := newLogger(h.Log, levelOf(h.Log), c.std.err, false)
+	answers, how := chosen(ctx, h.Loaded, provider.JoinGates(h.Home, log), log)
+	if answers.model.Describe().Offline {
 		fmt.Fprintf(c.std.err, "no model: %s\n", how)
 		return gateway.ExitUnusable, nil
 	}
@@ -83,9 +82,8 @@ func work(ctx context.Context, c *cli, h house, b *kanban.Board) (code int, err 
 	}
 	desk := deskOf(h.Loaded, &shelf{Root: h.root, config: h.Config, log: log, current: b.Slug(), held: map[kanban.Slug]*kanban.Board{b.Slug(): b}}, h.workerFence(b.Slug()), h.speaker())
 	verbs, ended := tool.BoardTools(&desk)
-	options.Models = choice.Named
-	options.Model, options.Log, options.Tools = model, log, options.Tools.With(verbs...)
-	options.Aux, options.Compaction = choice.compaction(model)
+	options = options.With(answers.tune(tuningOf(h.Loaded)))
+	options.Log, options.Tools = log, options.Tools.With(verbs...)
 	defer withServers(ctx, &options, h.Loaded, starter, log)()
 	card := gateway.Card{Board: string(b.Slug()), Task: h.Worker.Task, Run: h.Worker.Run, Text: text, Dir: h.Worker.Workspace, Ended: ended, Active: keepsClaim(ctx, h, b)}
 	return gateway.New(options).Work(ctx, card, c.std.out), nil

@@ -108,6 +108,7 @@ type Options struct {
 	Notices  Notices // nil: nobody can be subscribed
 
 	Approvals Approvals // nil: nobody is asked
+	Settings  Settings  // nil: nothing is said of them
 
 	Model  func() provider.Description   // nil: unknown
 	Checks func(context.Context) []Check // nil: none
@@ -210,6 +211,7 @@ func (s *server) routes(r chi.Router) {
 	s.pauseRoutes(r)
 	s.boardEventRoutes(r)
 	s.dispatchRoutes(r)
+	s.settingsRoutes(r)
 	s.fileRoutes(r)
 	s.boardRoutes(r)
 }

@@ -123,7 +123,7 @@ func (d *Dispatcher) unread(ctx context.Context, b *board, w *attached, err erro
 
 // fit completes what only the lane knows. A lane that is gone from the configuration ends by the stricter rule.
 func (d *Dispatcher) fit(w *attached) {
-	lane, ok := d.o.Lanes.Lookup(w.lane)
+	lane, ok := d.tuned().Lanes.Lookup(w.lane)
 	if !ok {
 		return
 	}

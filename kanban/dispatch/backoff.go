@@ -108,7 +108,7 @@ func (d *Dispatcher) recallLanes(ctx context.Context, b *board, now time.Time) {
 	}
 	b.recalled = true
 	for _, r := range runs {
-		if lane, ok := d.o.Lanes.Lookup(r.Profile); ok && r.WorkerPID != 0 {
+		if lane, ok := d.tuned().Lanes.Lookup(r.Profile); ok && r.WorkerPID != 0 {
 			d.healthOf(lane.Name).recall(b.slug, r)
 		}
 	}

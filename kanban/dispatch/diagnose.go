@@ -38,7 +38,7 @@ func Diagnose(ctx context.Context, b *kanban.Board, c config.Kanban, lanes *work
 
 // Diagnose is the function for a board that this dispatcher's daemon serves.
 func (d *Dispatcher) Diagnose(ctx context.Context, b *kanban.Board) ([]kanban.Diagnostic, error) {
-	return Diagnose(ctx, b, d.o.Config, d.o.Lanes, d.o.Environ)
+	return Diagnose(ctx, b, d.tuned().Kanban, d.tuned().Lanes, d.o.Environ)
 }
 
 // diagnoseLanes has one finding for each lane that cards wait for in vain, however many they are.

@@ -75,6 +75,7 @@ type Dispatcher struct {
 	launches  sync.WaitGroup
 	watchers  sync.WaitGroup
 
+	tuning    atomic.Pointer[Tuning]
 	published atomic.Pointer[Status]
 	shut      sync.Map // of *shut by slug: the boards that are disabled
 	going     sync.Map // by slug: the boards that are let go
@@ -110,6 +111,7 @@ func New(o Options) (*Dispatcher, error) {
 		wake: make(chan struct{}, 1), closing: make(chan struct{}),
 		hostStart: procfs.HostStart(), boards: map[kanban.Slug]*board{}, workers: map[string]*attached{}, health: map[string]*laneHealth{},
 	}
+	d.tuning.Store(&Tuning{o.Config, o.Lanes})
 	d.published.Store(&Status{Dispatching: o.Config.Dispatch, MaxInProgress: o.Config.MaxInProgress})
 	return d, nil
 }
@@ -201,7 +203,7 @@ func (d *Dispatcher) enumerate(p *pass) {
 			b = &board{slug: info.Slug, path: info.Path, log: d.log.With("board", string(info.Slug))}
 			d.boards[info.Slug] = b
 		}
-		b.workdir, b.most = info.DefaultWorkdir, d.o.Config.MaxPerBoard
+		b.workdir, b.most = info.DefaultWorkdir, d.tuned().Kanban.MaxPerBoard
 		if info.MaxInProgress > 0 {
 			b.most = info.MaxInProgress
 		}

@@ -74,7 +74,7 @@ func (d *Dispatcher) begin(ctx context.Context, w *attached, claim kanban.Claim,
 	}
 	job := worker.Job{
 		Board: string(b.slug), DB: b.path, Root: d.o.Root.Dir(), Home: d.o.Home, Exe: d.o.Exe, WorkspacesRoot: root, RunsDir: d.o.RunsDir,
-		LogPath: d.o.Root.LogPath(b.slug, t.ID), LogMax: d.o.Config.LogMaxBytes, Card: cardOf(t), Run: int64(w.run), RunStarted: claim.Run.StartedAt,
+		LogPath: d.o.Root.LogPath(b.slug, t.ID), LogMax: d.tuned().Kanban.LogMaxBytes, Card: cardOf(t), Run: int64(w.run), RunStarted: claim.Run.StartedAt,
 		Lock: d.lock, Lane: lane, Workspace: made.Path, MaxRuntime: w.limit,
 	}
 	if w.review {

@@ -60,7 +60,7 @@ func above(share float64, limit int) bool { return limit > 0 && share >= float64
 
 // lookAtMemory reads it, if a card could start and the last reading is old.
 func (d *Dispatcher) lookAtMemory(now time.Time) {
-	if !d.o.Config.Memory.Check {
+	if !d.tuned().Kanban.Memory.Check {
 		d.mem.state = MemoryStatus{Level: "off"}
 		return
 	}
@@ -73,7 +73,7 @@ func (d *Dispatcher) lookAtMemory(now time.Time) {
 		d.mem.hold, d.mem.state = nil, MemoryStatus{Level: "unknown", Detail: err.Error()}
 		return
 	}
-	d.mem.take(reading, d.o.Config.Memory, now)
+	d.mem.take(reading, d.tuned().Kanban.Memory, now)
 }
 
 // take keeps the first moment of a level while it lasts.

@@ -9,7 +9,7 @@ import (
 // Now does a full tick at once for a person who asks, and waits until the workers that it decided on run. It takes the
 // lead where nobody has it. A dispatcher that does not dispatch refuses, with the reason that `why` gives.
 func (d *Dispatcher) Now(ctx context.Context) (Report, error) {
-	if !d.o.Config.Dispatch {
+	if !d.tuned().Kanban.Dispatch {
 		return Report{}, errStands("is switched off (kanban.dispatch is false)", "set kanban.dispatch to true")
 	}
 	if !d.lead() {

@@ -18,14 +18,14 @@ const pollEvery = 250 * time.Millisecond
 // It returns when every start that was under way is on record. Workers live on.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	defer d.close()
-	if !d.o.Config.Dispatch {
+	if !d.tuned().Kanban.Dispatch {
 		d.stand(&Hold{Reason: DispatchOff, Detail: "kanban.dispatch is false", Since: when(time.Now()), Remedy: "set kanban.dispatch to true"})
 		<-ctx.Done()
 		return nil
 	}
 	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()
-	full := time.NewTicker(d.o.Config.Interval)
+	full := time.NewTicker(d.tuned().Kanban.Interval)
 	defer full.Stop()
 	if d.lead() {
 		d.locked(ctx, true)
@@ -62,7 +62,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 func (d *Dispatcher) untilDue() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	wait := d.o.Config.Interval
+	wait := d.tuned().Kanban.Interval
 	for _, b := range d.boards {
 		if left := time.Until(b.due); !b.due.IsZero() && left > 0 {
 			wait = min(wait, left)

@@ -16,9 +16,9 @@ import (
 func (d *Dispatcher) situation(now time.Time) Situation {
 	c := d.running()
 	s := Situation{
-		Now: now, Dispatcher: d.outside, Lanes: d.o.Lanes, State: map[string]LaneState{}, DefaultAssignee: d.o.Config.DefaultAssignee,
-		Limits: DefaultLimits(d.o.Config.RateLimitCooldown), InProgress: c.all, MaxInProgress: d.o.Config.MaxInProgress, Alive: map[string]string{},
-		Running: c.lanes, Reviewers: c.reviewers, Boards: map[kanban.Slug]BoardState{}, Pools: d.o.Config.Pools, ReviewOff: !d.o.Config.ReviewDispatch,
+		Now: now, Dispatcher: d.outside, Lanes: d.tuned().Lanes, State: map[string]LaneState{}, DefaultAssignee: d.tuned().Kanban.DefaultAssignee,
+		Limits: DefaultLimits(d.tuned().Kanban.RateLimitCooldown), InProgress: c.all, MaxInProgress: d.tuned().Kanban.MaxInProgress, Alive: map[string]string{},
+		Running: c.lanes, Reviewers: c.reviewers, Boards: map[kanban.Slug]BoardState{}, Pools: d.tuned().Kanban.Pools, ReviewOff: !d.tuned().Kanban.ReviewDispatch,
 		Memory: d.mem.holds(now),
 	}
 	for slug, b := range d.boards {

@@ -196,7 +196,7 @@ func (d *Dispatcher) start(ctx, life context.Context, b *board, c Candidate, lan
 		}
 		p.note(&p.Assigned, Item{Board: b.slug, Task: c.Task, Lane: lane.Name})
 	}
-	claim, err := b.handle.Claim(ctx, c.Task, kanban.Claimer{Lock: d.lock, TTL: d.o.Config.ClaimTTL, Review: c.Review, Dispatcher: true})
+	claim, err := b.handle.Claim(ctx, c.Task, kanban.Claimer{Lock: d.lock, TTL: d.tuned().Kanban.ClaimTTL, Review: c.Review, Dispatcher: true})
 	if err = stored(err); err != nil {
 		return false, lost(err)
 	}
@@ -242,7 +242,7 @@ func (d *Dispatcher) share(s Situation) map[kanban.Slug]int {
 // pullRequest holds a card back, where that is wanted, while a comment names a pull request that may be its own. It is
 // asked last, because it reads the comments; a card that may start all the same uses its permission up.
 func (d *Dispatcher) pullRequest(ctx context.Context, b *board, c Candidate, holds []Hold, p *pass) (hold *Hold, pass bool) {
-	if !d.o.Config.ActivePRGuard || c.Review || len(holds) > 0 {
+	if !d.tuned().Kanban.ActivePRGuard || c.Review || len(holds) > 0 {
 		return nil, false
 	}
 	found, err := b.handle.ActivePR(ctx, c.Task, p.now.Add(-prWindow).Unix())

@@ -101,10 +101,10 @@ func (d *Dispatcher) StatusWithLocks() Status {
 // publish makes the state visible. The caller holds mu.
 func (d *Dispatcher) publish(p *pass) {
 	s := Status{
-		Dispatching: d.o.Config.Dispatch && d.outside == nil, Outside: d.outside, Lock: d.lockStatus(), LastTick: when(p.now), Took: time.Since(p.now),
-		Ticks: d.ticks, MaxInProgress: d.o.Config.MaxInProgress,
+		Dispatching: d.tuned().Kanban.Dispatch && d.outside == nil, Outside: d.outside, Lock: d.lockStatus(), LastTick: when(p.now), Took: time.Since(p.now),
+		Ticks: d.ticks, MaxInProgress: d.tuned().Kanban.MaxInProgress,
 	}
-	next := p.now.Add(d.o.Config.Interval)
+	next := p.now.Add(d.tuned().Kanban.Interval)
 	for _, slug := range d.order {
 		b := d.boards[slug]
 		s.Boards = append(s.Boards, b.status())
@@ -122,8 +122,8 @@ func (d *Dispatcher) publish(p *pass) {
 
 func (d *Dispatcher) laneStatus(running map[string]int, now time.Time) []LaneStatus {
 	var list []LaneStatus
-	for _, name := range d.o.Lanes.Names() {
-		lane, _ := d.o.Lanes.Lookup(name)
+	for _, name := range d.tuned().Lanes.Names() {
+		lane, _ := d.tuned().Lanes.Lookup(name)
 		status := LaneStatus{Name: name, Preset: lane.Preset, Running: running[name], MaxInProgress: lane.MaxInProgress}
 		if hold := d.health[name].hold(name, running[name], now); hold != nil {
 			status.Holds = append(status.Holds, *hold)
@@ -135,10 +135,10 @@ func (d *Dispatcher) laneStatus(running map[string]int, now time.Time) []LaneSta
 
 func (d *Dispatcher) poolStatus(running map[string]int) []PoolStatus {
 	var list []PoolStatus
-	for _, name := range slices.Sorted(maps.Keys(d.o.Config.Pools)) {
-		p := PoolStatus{Name: name, Places: d.o.Config.Pools[name]}
+	for _, name := range slices.Sorted(maps.Keys(d.tuned().Kanban.Pools)) {
+		p := PoolStatus{Name: name, Places: d.tuned().Kanban.Pools[name]}
 		for lane, n := range running {
-			if l, ok := d.o.Lanes.Lookup(lane); ok && l.Pool == name {
+			if l, ok := d.tuned().Lanes.Lookup(lane); ok && l.Pool == name {
 				p.Taken += n
 			}
 		}

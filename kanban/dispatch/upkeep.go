@@ -170,7 +170,7 @@ func (d *Dispatcher) act(ctx context.Context, b *board, row kanban.Running, o Op
 	item := Item{Board: b.slug, Task: o.Task, Run: o.Run, PID: o.PID, Lane: row.Run.Profile}
 	switch j.Act {
 	case Extend:
-		_, err := b.handle.Extend(ctx, o.Task, o.Lock, o.Expires.Unix(), d.o.Config.ClaimTTL, nil)
+		_, err := b.handle.Extend(ctx, o.Task, o.Lock, o.Expires.Unix(), d.tuned().Kanban.ClaimTTL, nil)
 		return stored(err)
 	case Stop:
 		if w == nil {
@@ -237,7 +237,7 @@ func (d *Dispatcher) reconcile(ctx context.Context, b *board, item Item, p *pass
 func (d *Dispatcher) end(ctx context.Context, b *board, item Item, v Verdict, exit *worker.Exit, manual map[string]any, p *pass) error {
 	ended, err := b.handle.EndRun(ctx, kanban.End{
 		Task: item.Task, Run: item.Run, Outcome: v.Outcome, EventKind: v.Event, Payload: payloadOf(item, v, exit), Error: v.Error,
-		Count: v.Count, Limit: d.o.Config.FailureLimit, Sticky: v.Sticky, TripNow: v.TripNow, Reset: manual != nil, Manual: manual,
+		Count: v.Count, Limit: d.tuned().Kanban.FailureLimit, Sticky: v.Sticky, TripNow: v.TripNow, Reset: manual != nil, Manual: manual,
 	})
 	if err = stored(err); err != nil {
 		return err
@@ -293,7 +293,7 @@ func (d *Dispatcher) leftovers(ctx context.Context, b *board, open map[kanban.Ru
 }
 
 func (d *Dispatcher) rules() Rules {
-	c := d.o.Config
+	c := d.tuned().Kanban
 	return Rules{TTL: c.ClaimTTL, CrashGrace: c.CrashGrace, StaleTimeout: c.StaleTimeout}
 }
 
@@ -343,7 +343,7 @@ func (d *Dispatcher) sight(b *board, row kanban.Running, o Open, w *attached, no
 // tended reports whether another dispatcher on this host looks after the card: the process that claimed it lives, and
 // the claim is as fresh as one that is looked after. A stranger with the claimer's recycled pid extends nothing.
 func (d *Dispatcher) tended(o Open, now time.Time) bool {
-	return o.Lock != d.lock && now.Before(o.Expires.Add(-d.o.Config.ClaimTTL/4)) && claimerLives(o.Lock)
+	return o.Lock != d.lock && now.Before(o.Expires.Add(-d.tuned().Kanban.ClaimTTL/4)) && claimerLives(o.Lock)
 }
 
 func epoch(seconds int64) time.Time {
