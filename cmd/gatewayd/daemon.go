@@ -122,7 +122,7 @@ func (d *daemon) decide(thing, value, why string) {
 	d.deciding.Lock()
 	defer d.deciding.Unlock()
 	next := decision{thing, value, why}
-	for i, before := range d.decided() {
+	for i, before := range d.decisions {
 		if before.Thing == thing {
 			d.decisions[i] = next
 			return
@@ -393,7 +393,7 @@ func (d *daemon) announce() {
 		printDecisions(d.std.out, d.decided())
 		fmt.Fprintln(d.std.out)
 	}
-	for _, choice := range d.decisions {
+	for _, choice := range d.decided() {
 		d.log.Debug("decided", "thing", choice.Thing, "value", choice.Value, "why", choice.Why)
 	}
 	d.log.Info("ready", "pid", os.Getpid(), "addr", d.listener.Addr().String(), "took", time.Since(d.started).Round(time.Millisecond).String())
