@@ -117,6 +117,7 @@ func (h *house) say(say Say) Result {
 	if err != nil {
 		h.t.Fatal(err)
 	}
+	h.proves(r)
 	return r
 }
 
@@ -287,4 +288,19 @@ func sentMessages(t *testing.T, r fakellm.Request) []json.RawMessage {
 		t.Fatal(err)
 	}
 	return body.Messages
+}
+
+// proves asks the rows for the receipt of a turn that was told of.
+func (h *house) proves(r Result) {
+	h.t.Helper()
+	if r.Digest == "" {
+		if r.Completed && r.LastRow > 0 {
+			h.t.Errorf("an answer without a receipt: %+v", r)
+		}
+		return
+	}
+	p, err := h.store.Check(h.t.Context(), sessiondb.Receipt{Session: r.Session, Turn: r.TurnID, Row: r.LastRow, Digest: r.Digest})
+	if err != nil || !p.Proven {
+		h.t.Errorf("the receipt is not proved: %+v %v", p, err)
+	}
 }

@@ -38,6 +38,8 @@ type turn struct {
 	feed    *feed
 	model   provider.Model // of this turn; it is chosen once the lease is held
 	begun   bool           // the turn is pending in the store
+	first   int64          // its first row that this process stored
+	sealed  bool           // its last row is stored
 
 	ctx      context.Context // ends with the cause that interrupts the turn
 	cancel   context.CancelCauseFunc
@@ -117,6 +119,7 @@ func (t *turn) run() (Result, error) {
 	}
 	t.sink.put(Event{Kind: EventModel, Text: modelLabel(t.model)})
 	t.close(t.steps())
+	t.acknowledge()
 	t.log.Info("turn ended", "exit", t.result.ExitReason, "calls", t.result.Calls, "took", time.Since(t.started).Round(time.Millisecond).String())
 	return t.result, nil
 }
@@ -257,12 +260,34 @@ func (t *turn) begin(user string, rows ...sessiondb.NewMessage) error {
 
 // finish is append of the turn's last rows: it is no longer pending.
 func (t *turn) finish(rows ...sessiondb.NewMessage) error {
-	if !t.begun {
-		return t.append(rows...)
+	write := t.g.opts.Store.Append
+	if t.begun {
+		write = func(ctx context.Context, l sessiondb.Lease, rows []sessiondb.NewMessage) ([]sessiondb.Message, error) {
+			return t.g.opts.Store.End(ctx, l, t.id, rows)
+		}
 	}
-	return t.store(rows, func(ctx context.Context, l sessiondb.Lease, rows []sessiondb.NewMessage) ([]sessiondb.Message, error) {
-		return t.g.opts.Store.End(ctx, l, t.id, rows)
-	})
+	err := t.store(rows, write)
+	t.sealed = err == nil
+	return err
+}
+
+// acknowledge puts the digest of the turn's stored rows into its result. A turn whose last row is not stored has none: it may yet go on.
+func (t *turn) acknowledge() {
+	if !t.sealed {
+		return
+	}
+	ctx, cancel := t.writing()
+	defer cancel()
+	first := t.first
+	if t.say.pending != nil {
+		first = 0 // an earlier process stored the beginning
+	}
+	r, err := t.g.opts.Store.Receipt(ctx, t.session.ID, t.id, first, t.result.LastRow)
+	if err != nil {
+		t.log.Warn("turn ended without a receipt", "error", err)
+		return
+	}
+	t.result.Digest = r.Digest
 }
 
 type writer func(context.Context, sessiondb.Lease, []sessiondb.NewMessage) ([]sessiondb.Message, error)
@@ -291,6 +316,9 @@ func (t *turn) store(rows []sessiondb.NewMessage, write writer) error {
 func (t *turn) take(stored []sessiondb.Message) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.first == 0 && len(stored) > 0 {
+		t.first = stored[0].ID
+	}
 	t.rows = append(t.rows, stored...)
 	slices.SortStableFunc(t.rows, func(a, b sessiondb.Message) int { return cmp.Compare(a.ID, b.ID) })
 	if n := len(t.rows); n > 0 {

@@ -91,12 +91,19 @@ wait while such a file is stored.`,
 
 func (c *cli) sessionsVerifyVerb() *cobra.Command {
 	var o sessiondb.VerifyOptions
+	var receipt string
 	cmd := c.readVerb(&cobra.Command{
 		Use: "verify [SESSION...]", Short: "Audit conversations, without changing anything", Args: between(0, -1),
 		Long: `Checks that roles alternate, that each tool call has one result, that no message is there twice, that flags, counters, references and
 search indexes agree with the rows, and that the file itself is sound. It only reads and may run beside a daemon; a turn that is
-being written is no finding. The exit code is 1 when something is damaged.`,
+being written is no finding. The exit code is 1 when something is damaged.
+
+With --receipt it checks one receipt of an answer instead, as it stood in the header Gatewayd-Receipt: whether the rows of that
+turn are stored as they were acknowledged, and what became of them since. The exit code is 1 when that is not proved.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("receipt") {
+				return c.verifyReceipt(cmd.Context(), args, receipt)
+			}
 			o.Sessions = args
 			return c.onStore(cmd.Context(), func(ctx context.Context, s *sessiondb.Store) error {
 				got, err := sessiondb.Verify(ctx, s, o)
@@ -111,7 +118,32 @@ being written is no finding. The exit code is 1 when something is damaged.`,
 		},
 	})
 	cmd.Flags().BoolVar(&o.Deep, "deep", false, "read every page and compare every uid: minutes for gigabytes")
+	cmd.Flags().StringVar(&receipt, "receipt", "", "check one receipt of an answer")
 	return cmd
+}
+
+// verifyReceipt proves a receipt from the rows. A session that is named beside it has to be its own.
+func (c *cli) verifyReceipt(ctx context.Context, sessions []string, text string) error {
+	r, err := sessiondb.ParseReceipt(text)
+	if err != nil {
+		return err
+	}
+	if len(sessions) > 1 || len(sessions) == 1 && sessions[0] != r.Session {
+		return &problem.Error{Kind: problem.Invalid, Thing: "receipt", What: "is of session " + r.Session, Remedy: "name that session, or none"}
+	}
+	return c.onStore(ctx, func(ctx context.Context, s *sessiondb.Store) error {
+		p, err := s.Check(ctx, r)
+		if err == nil {
+			err = c.emit(p, func(w io.Writer) {
+				verdict := map[bool]string{true: "PROVEN", false: "NOT PROVEN"}[p.Proven]
+				fmt.Fprintf(w, "%s  session %s, turn %s, row %d: %s\n", verdict, line(r.Session), line(r.Turn), r.Row, line(p.What))
+			})
+		}
+		if err == nil && !p.Proven {
+			err = errSaid
+		}
+		return err
+	})
 }
 
 func printAudit(w io.Writer, got sessiondb.Audit) {

@@ -21,6 +21,10 @@ func (k keptStore) SessionByKey(ctx context.Context, key string) (sessiondb.Sess
 	return lent(k, ctx, func(s *sessiondb.Store) (sessiondb.Session, error) { return s.SessionByKey(ctx, key) })
 }
 
+func (k keptStore) Receipt(ctx context.Context, session, turn string, first, last int64) (sessiondb.Receipt, error) {
+	return lent(k, ctx, func(s *sessiondb.Store) (sessiondb.Receipt, error) { return s.Receipt(ctx, session, turn, first, last) })
+}
+
 func (k keptStore) SetTitle(ctx context.Context, id, title string) error {
 	return k.do(ctx, func(s *sessiondb.Store) error { return s.SetTitle(ctx, id, title) })
 }

@@ -106,11 +106,14 @@ func (s *server) whole(w http.ResponseWriter, r *http.Request, c completion, say
 	h.Set(headerTurn, result.TurnID)
 	h.Set(headerRow, strconv.FormatInt(result.LastRow, 10))
 	h.Set("X-Gatewayd-Completed", strconv.FormatBool(result.Completed))
+	if text := receiptOf(result); text != "" {
+		h.Set(headerReceipt, text)
+	}
 	if end.refused != nil {
 		s.fail(w, r, end.refused)
 		return
 	}
-	writeJSON(w, http.StatusOK, c.whole("chatcmpl-"+result.TurnID, result.Text, end.finish, result.Usage, receipt(result, end)))
+	writeJSON(w, http.StatusOK, c.whole("chatcmpl-"+result.TurnID, result.Text, end.finish, result.Usage, about(result, end)))
 }
 
 // whole is an answer in one piece.
@@ -179,21 +182,6 @@ func causeOf(result gateway.Result) error {
 		return errors.New(result.ExitReason)
 	}
 	return result.Error
-}
-
-// receipt lets a client prove what it was acknowledged: the conversation, the turn and its last stored row.
-func receipt(result gateway.Result, end ending) map[string]any {
-	body := map[string]any{
-		"session": result.Session, "turn_id": result.TurnID, "last_row": result.LastRow, "completed": result.Completed,
-		"partial": !result.Completed, "failed": result.Failed, "interrupted": result.Interrupted, "exit_reason": result.ExitReason,
-	}
-	if end.code != "" {
-		body["error_code"] = end.code
-		if result.Error != nil && end.code != codeNotStored {
-			body["error"] = result.Error.Error()
-		}
-	}
-	return body
 }
 
 func usageBody(u provider.Usage) map[string]any {

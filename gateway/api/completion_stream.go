@@ -58,7 +58,7 @@ func (s *server) finish(w http.ResponseWriter, r *http.Request, c completion, ou
 		panic(http.ErrAbortHandler)
 	default:
 		verdict := judge(end.result, out.visible())
-		extra := map[string]any{"gatewayd": receipt(end.result, verdict)}
+		extra := map[string]any{"gatewayd": about(end.result, verdict)}
 		if verdict.refused != nil {
 			if !out.open {
 				s.fail(w, r, verdict.refused)

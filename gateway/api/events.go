@@ -138,7 +138,7 @@ func eventBody(e gateway.Event) map[string]any {
 
 // resultBody is what became of a turn, with its last stored row, by which a client can prove what it was told.
 func resultBody(result gateway.Result) map[string]any {
-	body := receipt(result, judge(result, false))
+	body := about(result, judge(result, false))
 	delete(body, "partial")
 	body["text"], body["finish_reason"], body["retryable"], body["calls"] = result.Text, result.FinishReason, result.Retryable, result.Calls
 	body["usage"] = usageBody(result.Usage)

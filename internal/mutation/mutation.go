@@ -110,6 +110,7 @@ var List = []Mutation{
 	{"inbox-is-left-at-restart", "e2e", "TestWhatWasAcceptedIsAnsweredOnce/accepted_before_kill_9"},
 	{"resume-is-not-counted", "e2e", "TestWhatWasAcceptedIsAnsweredOnce/again_and_again"},
 	{"end-of-input-is-ignored", "e2e", "TestAFrontEndIsToldInFramesAndLeavesNothingBehind/end_of_input_while_the_model_hangs"},
+	{"receipt-covers-the-first-row-alone", "gateway/api", "TestEveryEndOfATurnCarriesAReceiptThatTheRowsProve"},
 	{"verb-wakes-nobody", "gateway/api", "TestEveryChangeWakesTheDispatcher"},
 	{"handles-of-all-conversations", "gateway/tool", "TestABackgroundCommandIsListedReadAwaitedAndEnded"},
 	{"spill-grows-without-bound", "gateway/tool", "TestKeptResultsAreBoundedByAgeAndBytes"},
