@@ -45,8 +45,8 @@ type SalvageReport struct {
 // lost together with its rows is not done over again there: its summary is stored as superseded and the rows that it
 // folded away are live.
 //
-// It does not bring back what passes by itself (leases and turns under way, but at the open of a store that was lost, runs,
-// deliveries), and it removes nothing. A capture that has no
+// Responses and runs that a client was given the names of come back with their sessions. It does not bring back what passes by itself
+// (leases and turns under way, but at the open of a store that was lost, deliveries, known requests), and it removes nothing. A capture that has no
 // copy of its database is a Damaged problem that says so. Nothing is changed by an error but what whole sessions already
 // came back.
 func (s *Store) Salvage(ctx context.Context, c sqlite.Capture, dryRun bool) (SalvageReport, error) {
@@ -81,6 +81,9 @@ func (s *Store) salvage(ctx context.Context, c sqlite.Capture, dryRun bool, own 
 		return out, fmt.Errorf("salvage %s: %w", c.Dir, err)
 	}
 	if err := sv.waiting(ctx); err != nil {
+		return out, fmt.Errorf("salvage %s: %w", c.Dir, err)
+	}
+	if err := sv.doors(ctx); err != nil {
 		return out, fmt.Errorf("salvage %s: %w", c.Dir, err)
 	}
 	if own.PID != 0 && !dryRun && !mutation.On("salvage-without-leases") {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"gatewayd/internal/problem"
 	"gatewayd/internal/sqlite"
@@ -42,6 +43,10 @@ func lossy(t *testing.T) (path string, old, young Lease, want map[string]string)
 	young, err = s.AcquireTurn(t.Context(), made.ID, self(t), 0)
 	must(t, err)
 	say(t, s, young, "first", "second")
+	must(t, s.PutResponse(t.Context(), Response{ID: "resp_1", Session: made.ID, Owner: "k", Status: ResponseInProgress, CreatedAt: time.Now()}))
+	must(t, s.PutRun(t.Context(), Run{ID: "run_1", Session: made.ID, Status: RunQueued, CreatedAt: time.Now()}))
+	_, err = s.AppendRun(t.Context(), "run_1", RunChange{Status: RunRunning, Turn: "t"}, []RunEvent{{Name: "run.started", Body: []byte(`{}`)}})
+	must(t, err)
 	want = map[string]string{old.Session: picture(t, s, old.Session), young.Session: picture(t, s, young.Session)}
 
 	must(t, os.Remove(path+"-wal"))
@@ -88,6 +93,11 @@ func TestALostLogComesBackAtTheNextOpen(t *testing.T) {
 	equal(t, "usage", fmt.Sprint(usage.Total.Calls, usage.Total.Prompt), "3 17")
 	equal(t, "log", log.count("lost write-ahead log salvaged"), 1)
 	equal(t, "folds", number(t, s, `SELECT count(*) FROM folds`), 1)
+	_, err = s.Response(t.Context(), "k", "resp_1")
+	must(t, err)
+	events, err := s.RunEvents(t.Context(), "run_1", 0, 9)
+	must(t, err)
+	equal(t, "events of the run", len(events), 1)
 	must(t, s.WaitIndexed(t.Context()))
 	checkIndexes(t, s)
 	audit, err := Verify(t.Context(), s, VerifyOptions{})
