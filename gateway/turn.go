@@ -109,7 +109,7 @@ func (t *turn) run() (Result, error) {
 	if err := t.open(); err != nil {
 		return t.result, err
 	}
-	t.feed.begin(t.id, t.say.Text)
+	t.feed.begin(t.id, t.say.UID, t.say.Text)
 	if t.say.told != nil {
 		close(t.say.told.stored)
 		if !t.say.told.Wake {

@@ -27,7 +27,7 @@ type Say struct {
 	// afterwards the rows win and History is ignored.
 	History []provider.Message
 
-	// UID names the message, so that saying it twice says it once; empty: one is made. Only accepted messages (Post, Detached) keep it.
+	// UID names the message and is its row's; empty: one is made. Of accepted messages (Post, Detached) saying it twice says it once.
 	UID string
 
 	// Detached turns outlive their caller: the message is committed before anything else happens, and a turn that was cut off by
@@ -99,6 +99,7 @@ type Event struct {
 
 	Seq      int64     // of a watcher's events: grows, so that one who attaches again knows what he has seen
 	Turn     string    // of a watcher's events: the turn
+	UID      string    // of EventTurn: of the message that it answers
 	Result   *Result   // of EventEnded
 	Approval *Approval // of EventApproval and EventDecided; read-only
 }

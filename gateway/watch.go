@@ -57,11 +57,11 @@ func (f *feed) leave() {
 }
 
 // begin says that a turn has its first row.
-func (f *feed) begin(turn, text string) {
+func (f *feed) begin(turn, uid, text string) {
 	f.mu.Lock()
 	f.turn, f.ring, f.bytes = turn, nil, 0
 	f.mu.Unlock()
-	f.put(Event{Kind: EventTurn, Text: text})
+	f.put(Event{Kind: EventTurn, UID: uid, Text: text})
 }
 
 // end says what became of the turn and forgets its events: the rows tell them.
@@ -127,18 +127,30 @@ func (f *feed) detach(w *sink) {
 // (at least its newest ones, which are bounded), until ctx ends. It may be called again at any time: Event.Seq tells what was seen already. The sink is
 // called from one goroutine. The error says that the watcher was too slow and was cut off.
 func (g *Gateway) Watch(ctx context.Context, session string, sink func(Event)) error {
+	return g.Attach(session, sink)(ctx)
+}
+
+// Attach is Watch in two steps: when it has returned, no event of the session is missed, and who calls the rest, which must be
+// called, waits until ctx ends.
+func (g *Gateway) Attach(session string, sink func(Event)) (wait func(ctx context.Context) error) {
 	f, w := g.feeds.open(session), newSink(sink)
 	f.attach(w)
-	select {
-	case <-ctx.Done():
-	case <-w.done:
-	}
-	f.detach(w)
-	if w.close() {
-		return &problem.Error{
-			Kind: problem.Unavailable, Thing: "session " + session, What: "has more to tell than its watcher takes", Fate: "the turn is whole",
-			Remedy: "watch it again",
+	return func(ctx context.Context) error {
+		select {
+		case <-ctx.Done():
+		case <-w.done:
 		}
+		f.detach(w)
+		if w.close() {
+			return errTooSlow(session)
+		}
+		return nil
 	}
-	return nil
+}
+
+func errTooSlow(session string) error {
+	return &problem.Error{
+		Kind: problem.Unavailable, Thing: "session " + session, What: "has more to tell than its watcher takes", Fate: "the turn is whole",
+		Remedy: "watch it again",
+	}
 }
