@@ -19,7 +19,7 @@ type Response struct {
 	Owner        string // id of the key that asked for it; nobody else sees it
 	Previous     string
 	Conversation string
-	UID          string // of the message that it answers: its id
+	UID          string // of the message that it answers
 	Turn         string
 	Row          int64  // last row of its turn: where the next one goes on
 	Status       string // one of the Response… words
@@ -43,9 +43,9 @@ const (
 )
 
 const (
-	responseColumns = `id, session_id, owner, previous, conversation, turn_id, row_id, status, background, request, input, output, result, created_at, ended_at`
-	putResponse     = `INSERT INTO responses(id, session_id, owner, previous, conversation, status, background, request, input, created_at)
- VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	responseColumns = `id, session_id, owner, previous, conversation, turn_id, row_id, status, background, request, input, output, result, created_at, ended_at, uid`
+	putResponse     = `INSERT INTO responses(id, session_id, owner, previous, conversation, status, background, request, input, created_at, uid)
+ VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	endResponse = `UPDATE responses SET status = ?2, turn_id = ?3, row_id = ?4, output = ?5, result = ?6, ended_at = ?7 WHERE id = ?1 AND ended_at IS NULL`
 
 	// wentOn finds what stands behind a response in its session: another one that goes on there, a message that was said, or one that waits.
@@ -80,7 +80,7 @@ func (s *Store) putResponse(ctx context.Context, r Response, free func(*sqlite.T
 				return err
 			}
 			_, err := tx.Exec(putResponse, r.ID, r.Session, r.Owner, null(r.Previous), null(r.Conversation), r.Status, r.Background,
-				jsonOr(r.Request, `{}`), jsonOr(r.Input, `[]`), r.CreatedAt.UnixMicro())
+				jsonOr(r.Request, `{}`), jsonOr(r.Input, `[]`), r.CreatedAt.UnixMicro(), r.UID)
 			return during("put response", err)
 		},
 		Done: func(c *sqlite.Conn) (bool, error) { return exists(c, `SELECT 1 FROM responses WHERE id = ?`, r.ID) },
@@ -134,7 +134,7 @@ func errResponseMissing(id string) error {
 
 func scanResponse(r *sqlite.Row) Response {
 	out := Response{
-		ID: r.Text(0), Session: r.Text(1), Owner: r.Text(2), Previous: text(r, 3), Conversation: text(r, 4), UID: r.Text(0), Turn: text(r, 5),
+		ID: r.Text(0), Session: r.Text(1), Owner: r.Text(2), Previous: text(r, 3), Conversation: text(r, 4), UID: r.Text(15), Turn: text(r, 5),
 		Status: r.Text(7), Background: r.Bool(8), Request: json.RawMessage(r.Text(9)), Input: json.RawMessage(r.Text(10)),
 		Output: json.RawMessage(r.Text(11)), Result: json.RawMessage(r.Text(12)), CreatedAt: moment(r.Int(13)), EndedAt: momentOr(r, 14),
 	}

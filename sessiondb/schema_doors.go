@@ -32,6 +32,7 @@ CREATE TABLE responses(
   owner        TEXT NOT NULL DEFAULT '', -- id of the key that asked for it: to others it does not exist
   previous     TEXT,                     -- the response that it continues
   conversation TEXT,                     -- the name under which its client keeps several
+  uid          TEXT NOT NULL DEFAULT '', -- of the message that it answers
   turn_id      TEXT,
   row_id       INTEGER,                  -- last row of its turn: where the next one goes on
   status       TEXT NOT NULL CHECK(status = 'queued' OR status = 'in_progress' OR status = 'completed' OR status = 'incomplete' OR status = 'failed' OR status = 'cancelled'),
