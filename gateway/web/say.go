@@ -4,7 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"gatewayd/kanban"
 )
 
 // age says how long something took or lasts, in its largest unit: cards are compared by it at a glance.
@@ -26,7 +31,7 @@ func age(d time.Duration) string {
 func span(seconds int64) string { return age(time.Duration(seconds) * time.Second) }
 
 // moment is a time as people read it, in the daemon's zone; the exact one is in the element's datetime.
-func moment(seconds int64) string { return time.Unix(seconds, 0).Format("2 Jan 2006 15:04:05") }
+func moment(seconds int64) string { return time.Unix(seconds, 0).Format("2 Jan 2006 15:04") }
 
 func iso(seconds int64) string { return time.Unix(seconds, 0).UTC().Format(time.RFC3339) }
 
@@ -58,4 +63,39 @@ func dict(pairs ...any) (map[string]any, error) {
 		m[fmt.Sprint(pairs[i])] = pairs[i+1]
 	}
 	return m, nil
+}
+
+// clip bounds a text that stands in a list; the whole of it is one click away.
+func clip(n int, text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	runes := 0
+	for i := range text {
+		if runes++; runes > n {
+			return strings.TrimSpace(text[:i]) + "…"
+		}
+	}
+	return text
+}
+
+// statusWord is a status as a heading.
+func statusWord(s kanban.Status) string {
+	if s == "" {
+		return "no status"
+	}
+	return firstUpper(strings.ReplaceAll(string(s), "_", " "))
+}
+
+// statusHints say what a column is for, where it is empty.
+var statusHints = map[kanban.Status]string{
+	kanban.StatusTriage: "rough ideas", kanban.StatusTodo: "waits for its parents", kanban.StatusScheduled: "waits for a time", kanban.StatusReady: "may be started",
+	kanban.StatusRunning: "a worker has it", kanban.StatusBlocked: "needs a person", kanban.StatusReview: "wants a second look", kanban.StatusDone: "finished",
+	kanban.StatusArchived: "put away",
+}
+
+func statusHint(s kanban.Status) string { return statusHints[s] }
+
+// firstUpper begins a sentence with a text that was written to stand in one.
+func firstUpper(text string) string {
+	r, size := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(r)) + text[size:]
 }

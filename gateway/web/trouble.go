@@ -23,6 +23,17 @@ var statuses = map[problem.Kind]int{
 	problem.NotRunning: http.StatusServiceUnavailable, problem.Restart: http.StatusServiceUnavailable, problem.Interrupted: http.StatusServiceUnavailable,
 }
 
+// sentence is a trouble on one line.
+func (t trouble) sentence() string {
+	text := strings.TrimSpace(t.Thing + " " + t.What)
+	for _, clause := range []string{t.Fate, t.Remedy} {
+		if clause != "" {
+			text += "; " + clause
+		}
+	}
+	return text
+}
+
 // asTrouble gives the words of an error. What is no problem for a person is ours, and its words stay in the log.
 func asTrouble(err error) (trouble, int) {
 	p, ok := errors.AsType[*problem.Error](err)

@@ -53,6 +53,7 @@ func (s *site) readViews() map[string]*template.Template {
 func (s *site) words() template.FuncMap {
 	return template.FuncMap{
 		"static": s.files.url, "age": age, "moment": moment, "iso": iso, "plural": plural, "span": span, "bytes": bytesWord, "dict": dict, "markdown": markdown,
+		"word": statusWord, "clip": clip, "hint": statusHint, "first": firstUpper,
 	}
 }
 
@@ -74,7 +75,10 @@ func (s *site) render(w http.ResponseWriter, r *http.Request, p page) {
 	p.Version, p.Now = s.Version, time.Now()
 	view, block := s.views[p.View], "base.html"
 	part := r.Header.Get(fragmentHeader)
-	if part != "" {
+	switch {
+	case part != "" && p.View == "trouble": // the part is what is wrong
+		block = "part-trouble"
+	case part != "":
 		if block = "part-" + part; view.Lookup(block) == nil {
 			http.Error(w, "there is no part "+strconv.Quote(part)+" in this page", http.StatusNotFound)
 			return

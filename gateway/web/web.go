@@ -28,6 +28,9 @@ type Options struct {
 	Why    Why      // nil: nobody dispatches here
 	Lanes  []string // names that a card may be given to
 
+	// Diagnose finds what a person should know of a board; nil: nobody looks.
+	Diagnose func(context.Context, *kanban.Board) ([]kanban.Diagnostic, error)
+
 	Sessions  api.Sessions
 	Approvals api.Approvals
 	Status    func(context.Context) any
