@@ -34,6 +34,8 @@ var variables = []variable{
 const (
 	graceKey    = "kanban.crash_grace"
 	modelKeyEnv = "GATEWAYD_MODEL_API_KEY"
+	// credentialsEnv is where systemd puts what a unit names with LoadCredential.
+	credentialsEnv = "CREDENTIALS_DIRECTORY"
 	homeEnv     = "GATEWAYD_HOME"
 	rootEnv     = "GATEWAYD_KANBAN_HOME"
 )

@@ -151,6 +151,14 @@ func TestTheModelsKeyIsFoundInOrder(t *testing.T) {
 			t.Errorf("%v: key %q from %+v", c.environ, got, l.Origins["model.api_key"])
 		}
 	}
+	handed := t.TempDir()
+	write(t, handed+"/model.api_key", "from-systemd\n")
+	if l := load(t, homeWith(t, ""), "CREDENTIALS_DIRECTORY="+handed); l.Model.APIKey.Reveal() != "from-systemd" || l.Origins["model.api_key"].Place != handed+"/model.api_key" {
+		t.Errorf("a credential: %+v", l.Origins["model.api_key"])
+	}
+	if l := load(t, home, "CREDENTIALS_DIRECTORY="+handed); l.Model.APIKey.Reveal() != "from-file" {
+		t.Error("a credential wins over the file that the configuration names")
+	}
 	l := load(t, homeWith(t, "model: {api_key_env: MY_KEY}\n"))
 	if l.Model.APIKey.Set() || len(l.Warnings) != 1 {
 		t.Errorf("a named variable that is not set needs one warning: %q", l.Warnings)

@@ -1,7 +1,10 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -67,7 +70,7 @@ type Fallback struct {
 	APIKey Secret `yaml:"-"`
 }
 
-// KeyVariables are the variables in which the keys of the models live.
+// KeyVariables are the variables in which the keys of the models live, or the place where they do.
 func (c Config) KeyVariables() []string {
 	var names []string
 	for _, name := range append([]string{c.Model.APIKeyEnv, c.Auxiliary.Compression.APIKeyEnv, c.Auxiliary.MicroCompaction.APIKeyEnv}, fallbackVariables(c.Model.Fallbacks)...) {
@@ -75,7 +78,7 @@ func (c Config) KeyVariables() []string {
 			names = append(names, name)
 		}
 	}
-	return names
+	return append(names, credentialsEnv)
 }
 
 func fallbackVariables(list []Fallback) (names []string) {
@@ -102,13 +105,26 @@ func (l *loader) settleModel() {
 		l.Model.APIKey = NewSecret(strings.TrimSpace(key))
 		l.Origins["model.api_key"] = Origin{Value: redacted, Source: FromEnv, Place: modelKeyEnv}
 	} else {
-		l.Model.APIKey = l.modelKey("model.", l.Model.APIKeyEnv, l.Model.APIKeyFile)
+		l.Model.APIKey = l.modelKey("model.", l.Model.APIKeyEnv, cmp.Or(l.Model.APIKeyFile, l.credential("model.api_key")))
 	}
 	for i := range l.Model.Fallbacks {
 		f := &l.Model.Fallbacks[i]
 		f.APIKeyFile = l.absolute(f.APIKeyFile)
 		f.APIKey = l.modelKey(fmt.Sprintf("model.fallbacks[%d].", i), f.APIKeyEnv, f.APIKeyFile)
 	}
+}
+
+// credential is the file in which systemd hands over a secret (LoadCredential=NAME:PATH in the unit); empty where it does not.
+func (l *loader) credential(name string) string {
+	dir := l.Environ.Get(credentialsEnv)
+	if dir == "" {
+		return ""
+	}
+	path := filepath.Join(dir, name)
+	if _, err := os.Stat(path); err != nil {
+		return ""
+	}
+	return path
 }
 
 // modelKey takes the first of the named variable and the file.

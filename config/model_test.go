@@ -30,7 +30,7 @@ func TestFallbacksKeepTheirOrderAndTheirKeys(t *testing.T) {
 	if len(f) != 2 || f[0].Name != "second" || f[0].API != "anthropic" || f[0].APIKey.Reveal() != "sk-two" || f[1].APIKey.Reveal() != "sk-three" || f[1].API != "auto" || f[1].ContextLength != 65536 {
 		t.Errorf("%+v", f)
 	}
-	if got := strings.Join(l.KeyVariables(), " "); got != "THIRD_KEY" {
+	if got := strings.Join(l.KeyVariables(), " "); got != "THIRD_KEY CREDENTIALS_DIRECTORY" {
 		t.Errorf("variables of keys: %s", got)
 	}
 	shown := map[string]Row{}

@@ -1,0 +1,311 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gatewayd/config"
+	"gatewayd/internal/problem"
+	"gatewayd/reaper"
+	"gatewayd/registry"
+	"gatewayd/systemd"
+)
+
+func (c *cli) installVerb() *cobra.Command {
+	i := &installation{cli: c}
+	cmd := c.readVerb(&cobra.Command{
+		Use: "install", Short: "Make the daemon a systemd service that starts by itself", Args: exactly(0),
+		Long: "Writes a unit for this program and this home, and has systemd read and enable it: a service of your own user, or, with --system and as\n" +
+			"root, one of the machine with a user of its own. What it would write is printed by --dry-run. A unit that somebody else made is left alone.",
+		RunE: func(cmd *cobra.Command, _ []string) error { return i.install(cmd.Context()) },
+	})
+	cmd.Flags().BoolVar(&i.system, "system", false, "a service of the machine, which runs as the user gatewayd")
+	cmd.Flags().BoolVar(&i.now, "now", false, "start it, too")
+	cmd.Flags().BoolVar(&i.dry, "dry-run", false, "print the unit and its path; change nothing")
+	cmd.Flags().BoolVar(&i.alone, "api-only", false, "fence it in more narrowly, for a daemon that starts no workers and no commands")
+	return cmd
+}
+
+func (c *cli) uninstallVerb() *cobra.Command {
+	i := &installation{cli: c}
+	cmd := c.readVerb(&cobra.Command{
+		Use: "uninstall", Short: "Stop the systemd service and take its unit away; the home stays", Args: exactly(0),
+		RunE: func(cmd *cobra.Command, _ []string) error { return i.uninstall(cmd.Context()) },
+	})
+	cmd.Flags().BoolVar(&i.system, "system", false, "the service of the machine")
+	return cmd
+}
+
+// installation is the service that a home has, or gets.
+type installation struct {
+	*cli
+	system, now, dry, alone bool
+
+	loaded config.Loaded
+	name   string // of the unit, "gatewayd.service"
+	path   string // of its file
+	did    []step
+}
+
+// step is one thing that was done, or that a person has to do.
+type step struct {
+	What   string `json:"what"`
+	Remedy string `json:"remedy,omitempty"` // it was not done: this does it
+}
+
+func (i *installation) note(format string, args ...any) {
+	i.did = append(i.did, step{What: fmt.Sprintf(format, args...)})
+}
+
+func (i *installation) lacks(remedy, format string, args ...any) {
+	i.did = append(i.did, step{What: fmt.Sprintf(format, args...), Remedy: remedy})
+}
+
+// find settles which unit it is. A home that is not the usual one has a unit of its own.
+func (i *installation) find() (err error) {
+	if i.loaded, err = i.load(); err != nil {
+		return err
+	}
+	i.name = "gatewayd.service"
+	if !i.usual() {
+		sum := sha256.Sum256([]byte(i.loaded.Home))
+		i.name = "gatewayd-" + hex.EncodeToString(sum[:4]) + ".service"
+	}
+	dir := "/etc/systemd/system"
+	if !i.system {
+		dir = filepath.Join(userConfig(i.loaded.Environ), "systemd", "user")
+	}
+	i.path = filepath.Join(dir, i.name)
+	return nil
+}
+
+// usual reports the home that the daemon takes when nobody names one: a unit need not name it either.
+func (i *installation) usual() bool {
+	if i.system {
+		return i.home == ""
+	}
+	return i.loaded.Home == filepath.Join(i.loaded.Environ.Get("HOME"), ".gatewayd")
+}
+
+func userConfig(environ config.Environ) string {
+	if dir := environ.Get("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
+		return dir
+	}
+	return filepath.Join(environ.Get("HOME"), ".config")
+}
+
+// unit is the one that this home needs.
+func (i *installation) unit() (systemd.Unit, error) {
+	exe, err := os.Executable()
+	if err == nil {
+		exe, err = filepath.EvalSymlinks(exe)
+	}
+	if err != nil {
+		return systemd.Unit{}, fmt.Errorf("find this program: %w", err)
+	}
+	if strings.HasPrefix(exe, os.TempDir()+string(filepath.Separator)) {
+		return systemd.Unit{}, &problem.Error{
+			Kind: problem.Conflict, Thing: exe, What: "lies among temporary files, which go away", Fate: "nothing was installed",
+			Remedy: "build it to stay (`make build`), put it where programs are, as ~/.local/bin or /usr/local/bin, and install from there",
+		}
+	}
+	u := systemd.Unit{System: i.system, Exe: exe, Stop: longestStop(i.loaded.Config), Alone: i.alone}
+	if !i.usual() {
+		u.Home = i.loaded.Home
+	}
+	return u, nil
+}
+
+// longestStop is what the end of a daemon may take: conversations drain, then files close.
+func longestStop(cfg config.Config) time.Duration {
+	return cfg.Agent.ShutdownGrace + registry.DefaultCloseTimeout + 10*time.Second
+}
+
+func (i *installation) install(ctx context.Context) error {
+	if err := i.find(); err != nil {
+		return err
+	}
+	unit, err := i.unit()
+	if err != nil {
+		return err
+	}
+	if i.dry {
+		return i.emit(map[string]string{"path": i.path, "unit": unit.Text()}, func(w io.Writer) { fmt.Fprintf(w, "%s:\n\n%s", i.path, unit.Text()) })
+	}
+	if err := i.write(unit.Text()); err != nil {
+		return err
+	}
+	i.enable(ctx)
+	i.advise()
+	return i.report()
+}
+
+// write puts the unit into its place, whole. One that is not ours stays.
+func (i *installation) write(text string) error {
+	before, err := os.ReadFile(i.path)
+	switch {
+	case err == nil && string(before) == text:
+		i.note("%s is as it should be", i.path)
+		return nil
+	case err == nil && !strings.HasPrefix(string(before), systemd.Mark):
+		return &problem.Error{
+			Kind: problem.Conflict, Thing: i.path, What: "was not made by `gatewayd install`", Fate: "it was left as it is",
+			Remedy: "move it away and install again; `gatewayd install --dry-run` prints what would be written",
+		}
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return i.unwritable(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(i.path), 0o755); err != nil {
+		return i.unwritable(err)
+	}
+	fresh := i.path + ".new" // systemd must never read half a unit
+	if err := errors.Join(os.WriteFile(fresh, []byte(text), 0o644), os.Rename(fresh, i.path)); err != nil {
+		return i.unwritable(err)
+	}
+	i.note("wrote %s", i.path)
+	return nil
+}
+
+func (i *installation) unwritable(err error) error {
+	remedy := "make the directory writable"
+	if i.system {
+		remedy = "run it as root: sudo gatewayd install --system"
+	}
+	return &problem.Error{Kind: problem.Denied, Thing: i.path, What: "cannot be written", Fate: "nothing was installed", Remedy: remedy, Err: err}
+}
+
+// enable has systemd read the unit. Where no systemd answers, a person is told what to type where one does.
+func (i *installation) enable(ctx context.Context) {
+	words := [][]string{{"daemon-reload"}, {"enable", i.name}}
+	if i.now {
+		words = append(words, []string{"restart", i.name})
+	}
+	for _, w := range words {
+		line := i.systemctl(w...)
+		if err := told(ctx, i.loaded, line); err != nil {
+			i.lacks(strings.Join(line, " "), "systemd was not told: %v", err)
+			continue
+		}
+		i.note("%s", strings.Join(line, " "))
+	}
+	if !i.now {
+		i.lacks(strings.Join(i.systemctl("start", i.name), " "), "it is not started yet")
+	}
+}
+
+func (i *installation) systemctl(words ...string) []string {
+	if i.system {
+		return append([]string{"systemctl"}, words...)
+	}
+	return append([]string{"systemctl", "--user"}, words...)
+}
+
+// advise tells what else a service needs.
+func (i *installation) advise() {
+	if i.system {
+		if _, err := user.Lookup("gatewayd"); err != nil {
+			i.lacks("useradd --system --home-dir /var/lib/gatewayd --shell /usr/sbin/nologin gatewayd", "there is no user gatewayd, as whom it runs")
+		}
+		return
+	}
+	if name := userName(i.loaded.Environ); name != "" && !lingers(name) {
+		i.lacks("loginctl enable-linger "+name, "it ends when you log out, and starts when you log in")
+	}
+}
+
+func userName(environ config.Environ) string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return environ.Get("USER")
+}
+
+// lingers reports a user whose services run without a login.
+func lingers(name string) bool {
+	_, err := os.Stat(filepath.Join("/var/lib/systemd/linger", name))
+	return err == nil
+}
+
+func (i *installation) uninstall(ctx context.Context) error {
+	if err := i.find(); err != nil {
+		return err
+	}
+	text, err := os.ReadFile(i.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return &problem.Error{Kind: problem.NotFound, Thing: i.path, What: "is not installed", Fate: "nothing was changed", Remedy: "the service of the machine is taken away with --system, another home's with --home"}
+	case err != nil:
+		return i.unwritable(err)
+	case !strings.HasPrefix(string(text), systemd.Mark):
+		return &problem.Error{Kind: problem.Conflict, Thing: i.path, What: "was not made by `gatewayd install`", Fate: "it was left as it is", Remedy: "take it away by hand"}
+	}
+	line := i.systemctl("disable", "--now", i.name)
+	if err := told(ctx, i.loaded, line); err != nil {
+		i.lacks(strings.Join(line, " "), "systemd was not told: %v", err)
+	} else {
+		i.note("%s", strings.Join(line, " "))
+	}
+	if err := os.Remove(i.path); err != nil {
+		return i.unwritable(err)
+	}
+	i.note("removed %s", i.path)
+	if err := told(ctx, i.loaded, i.systemctl("daemon-reload")); err == nil {
+		i.note("%s", strings.Join(i.systemctl("daemon-reload"), " "))
+	}
+	i.note("the home %s stays, and so do workers that are at work: `gatewayd kanban drain --kill` ends those", i.loaded.Home)
+	return i.report()
+}
+
+func (i *installation) report() error {
+	return i.emit(map[string]any{"unit": i.name, "path": i.path, "steps": i.did}, func(w io.Writer) {
+		for _, s := range i.did {
+			if s.Remedy == "" {
+				fmt.Fprintf(w, "%s\n", text(s.What))
+				continue
+			}
+			fmt.Fprintf(w, "%s; do it with:\n  %s\n", text(s.What), text(s.Remedy))
+		}
+	})
+}
+
+// runBound is how long systemd may take to do what it is asked.
+const runBound = 2 * time.Minute
+
+// told runs a command of the machine under a keeper, and gives what it said when it fails.
+func told(ctx context.Context, loaded config.Loaded, argv []string) error {
+	dir, err := os.MkdirTemp("", "gatewayd-run-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	r, err := reaper.New(reaper.Options{Dir: dir, Spares: -1})
+	if err != nil {
+		return err
+	}
+	out, rec, err := r.Output(ctx, reaper.Spec{
+		Argv: argv, Dir: "/", Deadline: runBound,
+		Env: loaded.Environ.Allow("PATH", "HOME", "USER", "LOGNAME", "LANG", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "DBUS_SESSION_BUS_ADDRESS"),
+	})
+	switch said := strings.TrimSpace(string(out)); {
+	case err != nil:
+		return err
+	case rec.Reason != reaper.Exited || rec.Code != 0:
+		if said == "" {
+			said = fmt.Sprintf("%s, code %d", rec.Reason, rec.Code)
+		}
+		return errors.New(strings.Join(strings.Fields(said), " "))
+	}
+	return nil
+}
