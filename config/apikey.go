@@ -18,17 +18,18 @@ const keyName = "api.key"
 func (h *HomeLock) APIKey() (key Secret, created bool, err error) {
 	key, err = ReadAPIKey(h.dir)
 	if !problem.Is(err, problem.NotFound) {
-		h.warnOpenKey()
+		h.WarnOpenKey()
 		return key, false, err
 	}
 	text := rand.Text()
-	if err := writeWhole(filepath.Join(h.dir, keyName), text+"\n"); err != nil {
+	if err := WriteWhole(filepath.Join(h.dir, keyName), text+"\n"); err != nil {
 		return Secret{}, false, homeProblem(h.dir, err)
 	}
 	return NewSecret(text), true, nil
 }
 
-func (h *HomeLock) warnOpenKey() {
+// WarnOpenKey adds a warning where other users may read the key.
+func (h *HomeLock) WarnOpenKey() {
 	path := filepath.Join(h.dir, keyName)
 	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
 		h.Warnings = append(h.Warnings, fmt.Sprintf("%s is open to other users (mode %04o): `chmod 600 %s` closes it", path, info.Mode().Perm(), path))
@@ -57,8 +58,8 @@ func ReadAPIKey(dir string) (Secret, error) {
 	return NewSecret(key), nil
 }
 
-// writeWhole creates a private file under its name only when all of it is on disk.
-func writeWhole(path, text string) error {
+// WriteWhole writes a private file (0600) that is under its name only when all of it is on disk: whoever reads sees the old one or the new.
+func WriteWhole(path, text string) error {
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
 		return err

@@ -248,7 +248,11 @@ func TestASupersededWorkerIsRefusedAtEachDoor(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer streams.Close()
-	overHTTP, err := connect(t.Context(), httpAs(d.base+"/mcp", worker.NewSigner(d.key).Token(c.fence())))
+	signer, err := worker.KeepSigner(home, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	overHTTP, err := connect(t.Context(), httpAs(d.base+"/mcp", signer.Token(c.fence())))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 
 	"gatewayd/config"
 	"gatewayd/gateway"
+	"gatewayd/gateway/keys"
 	"gatewayd/gateway/provider"
 	"gatewayd/internal/lastrun"
 	"gatewayd/internal/problem"
@@ -49,7 +50,8 @@ type daemon struct {
 	home     *config.HomeLock
 	diary    *lastrun.Diary // nil: it cannot be written
 	restart  atomic.Bool    // asked to be started again
-	key      config.Secret
+	keys     *keys.Store
+	signer   worker.Signer
 	listener net.Listener
 
 	reaper    *reaper.Reaper
@@ -147,13 +149,24 @@ func (d *daemon) hold(context.Context) error {
 	if err != nil {
 		return err
 	}
-	key, created, err := d.home.APIKey()
+	d.decide("home", d.config.Home, from(d.config.Origins["home"]))
+	return d.openKeys()
+}
+
+// openKeys reads who may come in. What runs were signed with until now is the text of api.key, which is asked before it is anything else.
+func (d *daemon) openKeys() (err error) {
+	before, _ := config.ReadAPIKey(d.config.Home)
+	if d.signer, err = worker.KeepSigner(d.config.Home, before.Reveal()); err != nil {
+		return err
+	}
+	if d.keys, err = keys.Open(d.config.Home, d.log); err != nil {
+		return err
+	}
+	created, err := d.keys.Begin(d.home)
 	if err != nil {
 		return err
 	}
-	d.key = key
-	d.decide("home", d.config.Home, from(d.config.Origins["home"]))
-	d.decide("API key", filepath.Join(d.config.Home, "api.key"), made(created))
+	d.decide("API keys", filepath.Join(d.config.Home, keys.FileName), made(created))
 	return nil
 }
 
@@ -167,7 +180,7 @@ func from(o config.Origin) string {
 
 func made(created bool) string {
 	if created {
-		return "made at this start"
+		return "the first, made at this start, is in api.key"
 	}
 	return "found"
 }
@@ -343,7 +356,7 @@ func (d *daemon) makeDispatcher(context.Context) error {
 		Root: d.root, Acquire: d.acquireBoard, Lanes: lanes, Config: d.config.Kanban, Environ: d.config.Environ,
 		Launcher: &worker.Local{
 			Reaper: d.reaper, Environ: d.config.Environ, RunsDir: runs,
-			Signer: worker.NewSigner(d.key.Reveal()), MCPURL: "http://" + d.listener.Addr().String() + "/mcp",
+			Signer: d.signer, MCPURL: "http://" + d.listener.Addr().String() + "/mcp",
 		}, RunsDir: runs,
 		Workspaces: worker.Workspaces{Git: worker.GitBy(d.reaper, d.config.Environ)}, Home: d.config.Home, Exe: exe,
 		Offline: func() bool { return d.describeModel().Offline }, Log: d.log,

@@ -17,7 +17,6 @@ import (
 	"gatewayd/kanban"
 	"gatewayd/kanban/dispatch"
 	"gatewayd/kanban/mcp"
-	"gatewayd/kanban/worker"
 	"gatewayd/sessiondb"
 )
 
@@ -31,8 +30,8 @@ func (d *daemon) makeAPI(context.Context) error {
 		Handler: api.New(api.Options{
 			Chat: d.gateway, Sessions: d.store, Commands: d.commands(), Store: d.store, Boards: boardDoor{d.root, d}, Dispatch: dispatchDoor{d.dispatcher}, Notices: noticeDoor{d},
 			Model: d.describeModel, Checks: d.checks, Status: func(context.Context) any { return d.status() }, Receipt: d.gateway.Receipt, Diagnose: d.dispatcher.Diagnose, Lanes: d.lanes,
-			Stopping: d.apiStops, MCP: d.mcp(), RunToken: worker.NewSigner(d.key.Reveal()).Fence,
-			Key: d.key.Reveal(), Addr: d.listener.Addr().String(), AllowedHosts: d.config.API.AllowedHosts,
+			Stopping: d.apiStops, MCP: d.mcp(), RunToken: d.signer.Fence,
+			Keys: d.keys, Addr: d.listener.Addr().String(), AllowedHosts: d.config.API.AllowedHosts,
 			AllowedOrigins: d.config.API.AllowedOrigins, MaxBody: d.config.API.MaxBodyBytes, MaxTurns: d.config.API.MaxConcurrentTurns,
 			Page: d.page(), SystemPrompt: d.config.Agent.SystemPrompt, PID: os.Getpid(), Version: version, Started: d.started, Metrics: metrics, Log: d.log, Approvals: d.approvals, Settings: settingsDoor{d},
 		}),

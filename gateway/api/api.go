@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"gatewayd/gateway"
+	"gatewayd/gateway/keys"
 	"gatewayd/gateway/provider"
 	"gatewayd/gateway/route"
 	"gatewayd/kanban"
@@ -96,7 +97,7 @@ type Check struct {
 	Data   any        `json:"data,omitempty"` // the facts behind the reason, for programs
 }
 
-// Options configure the handler. Chat, Sessions and Key are needed; without a key every request that needs one is refused. Boards and
+// Options configure the handler. Chat, Sessions and Keys are needed; without a key every request that needs one is refused. Boards and
 // Dispatch may be nil: their routes then answer that they are off.
 type Options struct {
 	Chat     Chat
@@ -127,7 +128,8 @@ type Options struct {
 
 	Page http.Handler // answers every path that is none of the API's, behind the same guard; nil: there is no page
 
-	Key            string
+	Keys           *keys.Store // who may come in; nil: Key alone, for everything
+	Key            string      // of a handler without a home
 	Addr           string   // HOST:PORT that is bound; decides which Host headers are ours
 	AllowedHosts   []string // further host names
 	AllowedOrigins []string // browser origins like https://chat.example
@@ -149,7 +151,6 @@ type Options struct {
 
 type server struct {
 	Options
-	key     [keySize]byte
 	origins *originGate
 	turns   chan struct{} // a place for each turn; nil without a limit
 	metrics *metrics
@@ -157,10 +158,9 @@ type server struct {
 	boardWatch boardWatch
 }
 
-// New builds the handler. It starts nothing and keeps no state but the number of turns under way.
+// New builds the handler. It starts nothing and keeps no state but what is under way.
 func New(opts Options) http.Handler {
 	s := &server{Options: opts.withDefaults()}
-	s.key = keyHash(s.Key)
 	s.origins = newOriginGate(s.Addr, s.AllowedHosts, s.AllowedOrigins)
 	s.metrics = newMetrics(s.Metrics)
 	if s.MaxTurns > 0 {
@@ -174,28 +174,34 @@ func New(opts Options) http.Handler {
 		r.Get(path, s.health)
 		r.Head(path, s.health)
 	}
+	s.doorRoutes(r)
 	r.Group(func(r chi.Router) {
-		r.Use(s.authenticate, s.once)
-		s.routes(r)
+		r.Use(s.authenticate)
+		s.keyRoutes(r) // not once: the text of a key is written down nowhere
+		r.Group(func(r chi.Router) {
+			r.Use(s.once)
+			s.routes(r)
+		})
 	})
 	s.mcpRoutes(r)
 	return r
 }
 
-// routes are those behind the key.
+// routes are those behind the key. Each says by the door it stands behind which scope a key must have.
 func (s *server) routes(r chi.Router) {
-	r.Get("/health/detailed", s.handle(s.healthDetailed))
-	r.Get("/metrics", s.exposition())
-	r.Get("/v1/models", s.handle(s.models))
-	r.Get("/v1/models/{model}", s.handle(s.model))
-	r.Post("/v1/chat/completions", s.chat)
+	to := s.behind(r)
+	to.read.Get("/health/detailed", s.handle(s.healthDetailed))
+	to.read.Get("/metrics", s.exposition())
+	to.read.Get("/v1/models", s.handle(s.models))
+	to.read.Get("/v1/models/{model}", s.handle(s.model))
+	to.chat.Post("/v1/chat/completions", s.chat)
 
-	r.Get("/api/status", s.handle(s.status))
-	r.Get("/api/receipt", s.handle(s.lastRun))
-	r.Get("/api/sessions", s.handle(s.listSessions))
-	r.Get("/api/sessions/{session}", s.handle(s.showSession))
-	r.Get("/api/sessions/{session}/messages", s.handle(s.listMessages))
-	r.Get("/api/search", s.handle(s.search))
+	to.read.Get("/api/status", s.handle(s.status))
+	to.read.Get("/api/receipt", s.handle(s.lastRun))
+	to.read.Get("/api/sessions", s.handle(s.listSessions))
+	to.read.Get("/api/sessions/{session}", s.handle(s.showSession))
+	to.read.Get("/api/sessions/{session}/messages", s.handle(s.listMessages))
+	to.read.Get("/api/search", s.handle(s.search))
 
 	s.talkRoutes(r)
 	s.directoryRoutes(r)
@@ -219,6 +225,9 @@ func (s *server) routes(r chi.Router) {
 func (o Options) withDefaults() Options {
 	if o.MaxBody <= 0 {
 		o.MaxBody = DefaultMaxBody
+	}
+	if o.Keys == nil {
+		o.Keys = keys.Fixed(o.Key)
 	}
 	if o.SystemPrompt == "" {
 		o.SystemPrompt = gateway.DefaultSystemPrompt

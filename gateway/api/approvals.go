@@ -21,11 +21,12 @@ type Approvals interface {
 }
 
 func (s *server) approvalRoutes(r chi.Router) {
-	r.Get("/api/approvals", s.handle(s.onApprovals(s.listApprovals)))
-	r.Get("/api/approvals/{approval}", s.handle(s.onApprovals(s.showApproval)))
-	r.Post("/api/approvals/{approval}", s.handle(s.onApprovals(s.decideApproval)))
-	r.Get("/api/grants", s.handle(s.onApprovals(s.listGrants)))
-	r.Delete("/api/grants/{rule}", s.handle(s.onApprovals(s.revokeGrant)))
+	to := s.behind(r)
+	to.read.Get("/api/approvals", s.handle(s.onApprovals(s.listApprovals)))
+	to.read.Get("/api/approvals/{approval}", s.handle(s.onApprovals(s.showApproval)))
+	to.admin.Post("/api/approvals/{approval}", s.handle(s.onApprovals(s.decideApproval)))
+	to.read.Get("/api/grants", s.handle(s.onApprovals(s.listGrants)))
+	to.admin.Delete("/api/grants/{rule}", s.handle(s.onApprovals(s.revokeGrant)))
 }
 
 // onApprovals refuses where there is nobody to ask.

@@ -18,11 +18,12 @@ import (
 
 // fileRoutes are the files of cards.
 func (s *server) fileRoutes(r chi.Router) {
-	r.Get("/api/boards/{board}/tasks/{task}/attachments", s.handle(s.listAttachments))
-	r.Post("/api/boards/{board}/tasks/{task}/attachments", s.handle(s.attach))
-	r.With(s.patientAnswer).Get("/api/boards/{board}/attachments/{attachment}", s.download)
-	r.Head("/api/boards/{board}/attachments/{attachment}", s.download)
-	r.Delete("/api/boards/{board}/attachments/{attachment}", s.handle(s.removeAttachment))
+	to := s.behind(r)
+	to.read.Get("/api/boards/{board}/tasks/{task}/attachments", s.handle(s.listAttachments))
+	to.boards.Post("/api/boards/{board}/tasks/{task}/attachments", s.handle(s.attach))
+	to.read.With(s.patientAnswer).Get("/api/boards/{board}/attachments/{attachment}", s.download)
+	to.read.Head("/api/boards/{board}/attachments/{attachment}", s.download)
+	to.boards.Delete("/api/boards/{board}/attachments/{attachment}", s.handle(s.removeAttachment))
 }
 
 func (s *server) listAttachments(r *http.Request) (answer, error) {

@@ -18,7 +18,9 @@ const (
 	eventsMost = 200                    // in one frame, and in one page
 )
 
-func (s *server) boardEventRoutes(r chi.Router) { r.Get("/api/boards/{board}/events", s.boardEvents) }
+func (s *server) boardEventRoutes(r chi.Router) {
+	s.behind(r).read.Get("/api/boards/{board}/events", s.boardEvents)
+}
 
 // boardEvents answers GET …/events?since=&task=&assignee=&tenant=&kinds=: one page of a board's history, or, to those who accept
 // text/event-stream, that history as it is written from now on. A frame's id is the cursor to come back with, in since or in

@@ -36,10 +36,11 @@ func (s *server) onBoard(r *http.Request, f func(kanban.Slug, *kanban.Board) (an
 
 // directoryRoutes are the boards of this home, and what people say about them.
 func (s *server) directoryRoutes(r chi.Router) {
-	r.Get("/api/boards", s.handle(s.listBoards))
-	r.Post("/api/boards", s.handle(s.createBoard))
-	r.Get("/api/boards/{board}", s.handle(s.showBoard))
-	r.Patch("/api/boards/{board}", s.handle(s.patchBoard))
+	to := s.behind(r)
+	to.read.Get("/api/boards", s.handle(s.listBoards))
+	to.boards.Post("/api/boards", s.handle(s.createBoard))
+	to.read.Get("/api/boards/{board}", s.handle(s.showBoard))
+	to.boards.Patch("/api/boards/{board}", s.handle(s.patchBoard))
 }
 
 // listBoards answers GET /api/boards; include_archived shows the archived ones too.

@@ -12,13 +12,14 @@ import (
 
 // boardRoutes are what becomes of whole boards.
 func (s *server) boardRoutes(r chi.Router) {
-	r.Post("/api/boards/import", s.handle(s.importBoard))
-	r.Get("/api/boards/archived", s.handle(s.archivedBoards))
-	r.Post("/api/boards/restore", s.handle(s.restoreBoard))
-	r.Delete("/api/boards/{board}", s.handle(s.removeBoard))
-	r.Post("/api/boards/{board}/switch", s.handle(s.switchBoard))
-	r.With(s.patientAnswer).Get("/api/boards/{board}/export", s.exportBoard)
-	r.Post("/api/boards/{board}/gc", s.handle(s.collect))
+	to := s.behind(r)
+	to.boards.Post("/api/boards/import", s.handle(s.importBoard))
+	to.read.Get("/api/boards/archived", s.handle(s.archivedBoards))
+	to.boards.Post("/api/boards/restore", s.handle(s.restoreBoard))
+	to.boards.Delete("/api/boards/{board}", s.handle(s.removeBoard))
+	to.boards.Post("/api/boards/{board}/switch", s.handle(s.switchBoard))
+	to.read.With(s.patientAnswer).Get("/api/boards/{board}/export", s.exportBoard)
+	to.boards.Post("/api/boards/{board}/gc", s.handle(s.collect))
 }
 
 // removeBoard answers DELETE /api/boards/{board}: it is archived, and with ?delete=true it is deleted for good.

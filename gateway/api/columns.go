@@ -11,9 +11,10 @@ import (
 
 // columnRoutes are a board as people look at it.
 func (s *server) columnRoutes(r chi.Router) {
-	r.Get("/api/boards/{board}/columns", s.handle(s.columns))
-	r.Get("/api/boards/{board}/workflow", s.handle(s.workflow))
-	r.Get("/api/boards/{board}/timers", s.handle(s.timers))
+	to := s.behind(r)
+	to.read.Get("/api/boards/{board}/columns", s.handle(s.columns))
+	to.read.Get("/api/boards/{board}/workflow", s.handle(s.workflow))
+	to.read.Get("/api/boards/{board}/timers", s.handle(s.timers))
 }
 
 // columns answers GET …/columns: the cards by status, with what hangs on each.

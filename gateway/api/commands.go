@@ -19,13 +19,14 @@ type Commands interface {
 
 // talkRoutes are what a person does in a conversation beside reading it.
 func (s *server) talkRoutes(r chi.Router) {
-	r.Get("/api/commands", s.handle(s.listCommands))
-	r.Post("/api/sessions", s.handle(s.createSession))
-	r.Patch("/api/sessions/{session}", s.handle(s.patchSession))
-	r.Post("/api/sessions/{session}/commands", s.handle(s.command))
-	r.Post("/api/sessions/{session}/messages", s.say)
-	r.Post("/api/sessions/{session}/stop", s.handle(s.stop))
-	r.Get("/api/sessions/{session}/events", s.watch)
+	to := s.behind(r)
+	to.read.Get("/api/commands", s.handle(s.listCommands))
+	to.chat.Post("/api/sessions", s.handle(s.createSession))
+	to.chat.Patch("/api/sessions/{session}", s.handle(s.patchSession))
+	to.chat.Post("/api/sessions/{session}/commands", s.handle(s.command))
+	to.chat.Post("/api/sessions/{session}/messages", s.say)
+	to.chat.Post("/api/sessions/{session}/stop", s.handle(s.stop))
+	to.read.Get("/api/sessions/{session}/events", s.watch)
 }
 
 // sessionParam is the session that a path names. It need not exist: saying something in it makes it.

@@ -6,7 +6,9 @@ import (
 	"github.com/go-chi/chi/v5"
 )
 
-func (s *server) dispatchRoutes(r chi.Router) { r.Post("/api/dispatch", s.handle(s.dispatchNow)) }
+func (s *server) dispatchRoutes(r chi.Router) {
+	s.behind(r).admin.Post("/api/dispatch", s.handle(s.dispatchNow))
+}
 
 // dispatchNow answers POST /api/dispatch with what one tick over all boards did, at once.
 func (s *server) dispatchNow(r *http.Request) (answer, error) {

@@ -1,39 +1,13 @@
 package api
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"fmt"
 	"net/http"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
 )
-
-const keySize = sha256.Size
-
-// keyHash makes keys of any length comparable in constant time.
-func keyHash(key string) [keySize]byte { return sha256.Sum256([]byte(key)) }
-
-// authenticate lets a request with the bearer key through. On loopback too: every program and every web page of this machine can reach
-// it, and these routes start processes.
-func (s *server) authenticate(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		scheme, key, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		given := keyHash(strings.TrimSpace(key))
-		same := subtle.ConstantTimeCompare(given[:], s.key[:]) == 1
-		if !same || s.Key == "" || !strings.EqualFold(scheme, "Bearer") {
-			s.fail(w, r, &refusal{
-				status: http.StatusUnauthorized, code: "invalid_api_key",
-				message: "the API key is missing or wrong; send `Authorization: Bearer KEY` with the key of the file api.key in the daemon's home",
-			})
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
 
 // secureHeaders are for browsers that come here although nothing is theirs.
 func secureHeaders(next http.Handler) http.Handler {

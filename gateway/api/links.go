@@ -10,9 +10,10 @@ import (
 
 // linkRoutes say which card waits for which, and what people say about one.
 func (s *server) linkRoutes(r chi.Router) {
-	r.Post("/api/boards/{board}/links", s.handle(s.link))
-	r.Delete("/api/boards/{board}/links", s.handle(s.unlink))
-	r.Post("/api/boards/{board}/tasks/{task}/comments", s.handle(s.comment))
+	to := s.behind(r)
+	to.boards.Post("/api/boards/{board}/links", s.handle(s.link))
+	to.boards.Delete("/api/boards/{board}/links", s.handle(s.unlink))
+	to.boards.Post("/api/boards/{board}/tasks/{task}/comments", s.handle(s.comment))
 }
 
 // link answers POST …/links: the child waits for the parent. run_id is the child's, where its worker asks.

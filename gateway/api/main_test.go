@@ -152,18 +152,28 @@ func plain(change func(*Options)) (http.Handler, *scripted) {
 
 // ask sends a request into a handler as an honest local client would.
 func ask(h http.Handler, method, path, body string, change ...func(*http.Request)) *httptest.ResponseRecorder {
+	r := newRequest(method, path, body)
+	r.Header.Set("Authorization", "Bearer "+testKey)
+	for _, c := range change {
+		c(r)
+	}
+	return serve(h, r)
+}
+
+// newRequest is one without a key.
+func newRequest(method, path, body string) *http.Request {
 	var reader io.Reader
 	if body != "" {
 		reader = strings.NewReader(body)
 	}
 	r := httptest.NewRequest(method, "http://127.0.0.1:8642"+path, reader)
-	r.Header.Set("Authorization", "Bearer "+testKey)
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
-	for _, c := range change {
-		c(r)
-	}
+	return r
+}
+
+func serve(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	return w

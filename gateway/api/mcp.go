@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"gatewayd/gateway/keys"
 	"gatewayd/kanban"
 )
 
@@ -23,7 +24,7 @@ func RunOf(ctx context.Context) *kanban.Fence {
 
 func (s *server) mcpRoutes(r chi.Router) {
 	if s.MCP == nil {
-		r.With(s.authenticate).Handle("/mcp", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.fail(w, r, errOff("MCP")) }))
+		r.With(s.authenticate, s.need(keys.Boards)).Handle("/mcp", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.fail(w, r, errOff("MCP")) }))
 		return
 	}
 	r.With(s.authenticateRun, s.patientAnswer).Handle("/mcp", s.MCP)
@@ -32,7 +33,7 @@ func (s *server) mcpRoutes(r chi.Router) {
 // authenticateRun lets a request with the API key through, and one with the token of a run. A token is good for this
 // route alone and for that run alone.
 func (s *server) authenticateRun(next http.Handler) http.Handler {
-	byKey := s.authenticate(next)
+	byKey := s.authenticate(s.need(keys.Boards)(next))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 		token = strings.TrimSpace(token)

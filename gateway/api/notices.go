@@ -11,23 +11,24 @@ import (
 
 // noticeRoutes are who is told of a board's events, and how that stands.
 func (s *server) noticeRoutes(r chi.Router) {
+	to := s.behind(r)
 	const list = "/api/boards/{board}/subscriptions"
-	r.Get(list, s.handle(s.listSubscriptions))
-	r.Post(list, s.handle(s.subscribe))
-	r.Delete(list+"/{subscription}", s.handle(s.onSubscription(func(r *http.Request, board *kanban.Board, id int64) (any, error) {
+	to.read.Get(list, s.handle(s.listSubscriptions))
+	to.boards.Post(list, s.handle(s.subscribe))
+	to.boards.Delete(list+"/{subscription}", s.handle(s.onSubscription(func(r *http.Request, board *kanban.Board, id int64) (any, error) {
 		return map[string]any{"ok": true}, board.Unsubscribe(r.Context(), id)
 	})))
-	r.Post(list+"/{subscription}/retry", s.handle(s.onSubscription(func(r *http.Request, board *kanban.Board, id int64) (any, error) {
+	to.boards.Post(list+"/{subscription}/retry", s.handle(s.onSubscription(func(r *http.Request, board *kanban.Board, id int64) (any, error) {
 		rows, err := board.Retry(r.Context(), id)
 		return map[string]any{"ok": true, "retried": rows}, err
 	})))
-	r.Post(list+"/{subscription}/test", s.handle(s.onSubscription(func(r *http.Request, board *kanban.Board, id int64) (any, error) {
+	to.boards.Post(list+"/{subscription}/test", s.handle(s.onSubscription(func(r *http.Request, board *kanban.Board, id int64) (any, error) {
 		if s.Notices == nil {
 			return nil, errOff("notifications")
 		}
 		return map[string]any{"ok": true}, s.Notices.Test(r.Context(), board, id)
 	})))
-	r.Get("/api/boards/{board}/outbox", s.handle(s.listOutbox))
+	to.read.Get("/api/boards/{board}/outbox", s.handle(s.listOutbox))
 }
 
 func (s *server) listSubscriptions(r *http.Request) (answer, error) {

@@ -11,8 +11,9 @@ import (
 
 // patchRoutes change cards by their fields: one card, or many by one rule.
 func (s *server) patchRoutes(r chi.Router) {
-	r.Patch("/api/boards/{board}/tasks/{task}", s.handle(s.patchTask))
-	r.Post("/api/boards/{board}/tasks/bulk", s.handle(s.bulk))
+	to := s.behind(r)
+	to.boards.Patch("/api/boards/{board}/tasks/{task}", s.handle(s.patchTask))
+	to.boards.Post("/api/boards/{board}/tasks/bulk", s.handle(s.bulk))
 }
 
 // patchTask answers PATCH …/tasks/{task}: the fields of the body are changed in one transaction, all or none.

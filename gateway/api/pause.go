@@ -9,9 +9,10 @@ import (
 )
 
 func (s *server) pauseRoutes(r chi.Router) {
-	r.Post("/api/boards/{board}/pause", s.handle(s.pauseAs(kanban.PauseStarts)))
-	r.Post("/api/boards/{board}/drain", s.handle(s.pauseAs(kanban.PauseDrain)))
-	r.Post("/api/boards/{board}/resume", s.handle(s.resume))
+	to := s.behind(r)
+	to.boards.Post("/api/boards/{board}/pause", s.handle(s.pauseAs(kanban.PauseStarts)))
+	to.boards.Post("/api/boards/{board}/drain", s.handle(s.pauseAs(kanban.PauseDrain)))
+	to.boards.Post("/api/boards/{board}/resume", s.handle(s.resume))
 }
 
 // pauseAs answers POST …/pause {reason, by} and …/drain {reason, by, kill}: no card of the board starts until it is resumed.

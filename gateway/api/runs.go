@@ -11,8 +11,9 @@ import (
 
 // runRoutes are a card's attempts by their own numbers.
 func (s *server) runRoutes(r chi.Router) {
-	r.Get("/api/boards/{board}/runs/{run}", s.handle(s.showRun))
-	r.Post("/api/boards/{board}/runs/{run}/terminate", s.handle(s.terminate))
+	to := s.behind(r)
+	to.read.Get("/api/boards/{board}/runs/{run}", s.handle(s.showRun))
+	to.boards.Post("/api/boards/{board}/runs/{run}/terminate", s.handle(s.terminate))
 }
 
 func (s *server) runID(r *http.Request) (kanban.RunID, error) {

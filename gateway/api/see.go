@@ -15,12 +15,13 @@ const maxLogTail = 2_000_000 // bytes
 
 // seeRoutes are what a person sees of a board beside its cards.
 func (s *server) seeRoutes(r chi.Router) {
-	r.Get("/api/boards/{board}/diagnostics", s.handle(s.diagnostics))
-	r.Get("/api/boards/{board}/stats", s.handle(s.stats))
-	r.Get("/api/boards/{board}/assignees", s.handle(s.assignees))
-	r.Get("/api/boards/{board}/workers/active", s.handle(s.activeWorkers))
-	r.Get("/api/boards/{board}/runs/{run}/inspect", s.handle(s.inspectRun))
-	r.Get("/api/boards/{board}/tasks/{task}/log", s.handle(s.taskLog))
+	to := s.behind(r)
+	to.read.Get("/api/boards/{board}/diagnostics", s.handle(s.diagnostics))
+	to.read.Get("/api/boards/{board}/stats", s.handle(s.stats))
+	to.read.Get("/api/boards/{board}/assignees", s.handle(s.assignees))
+	to.read.Get("/api/boards/{board}/workers/active", s.handle(s.activeWorkers))
+	to.read.Get("/api/boards/{board}/runs/{run}/inspect", s.handle(s.inspectRun))
+	to.read.Get("/api/boards/{board}/tasks/{task}/log", s.handle(s.taskLog))
 }
 
 // taskLog answers GET …/tasks/{task}/log?tail=. A card without a log answers exists: false.

@@ -16,8 +16,9 @@ type Settings interface {
 }
 
 func (s *server) settingsRoutes(r chi.Router) {
-	r.Get("/api/config", s.handle(s.inForce))
-	r.Post("/api/config/reload", s.handle(s.reload))
+	to := s.behind(r)
+	to.read.Get("/api/config", s.handle(s.inForce))
+	to.admin.Post("/api/config/reload", s.handle(s.reload))
 }
 
 // inForce answers GET /api/config.

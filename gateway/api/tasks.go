@@ -11,12 +11,13 @@ import (
 
 // taskRoutes are the cards of a board.
 func (s *server) taskRoutes(r chi.Router) {
-	r.Get("/api/boards/{board}/tasks", s.handle(s.listTasks))
-	r.Post("/api/boards/{board}/tasks", s.handle(s.createTask))
-	r.Get("/api/boards/{board}/tasks/{task}", s.handle(s.showTask))
-	r.Delete("/api/boards/{board}/tasks/{task}", s.handle(s.deleteTask))
-	r.Post("/api/boards/{board}/tasks/{task}/purge", s.handle(s.purgeTask))
-	r.Get("/api/boards/{board}/tasks/{task}/why", s.handle(s.why))
+	to := s.behind(r)
+	to.read.Get("/api/boards/{board}/tasks", s.handle(s.listTasks))
+	to.boards.Post("/api/boards/{board}/tasks", s.handle(s.createTask))
+	to.read.Get("/api/boards/{board}/tasks/{task}", s.handle(s.showTask))
+	to.boards.Delete("/api/boards/{board}/tasks/{task}", s.handle(s.deleteTask))
+	to.boards.Post("/api/boards/{board}/tasks/{task}/purge", s.handle(s.purgeTask))
+	to.read.Get("/api/boards/{board}/tasks/{task}/why", s.handle(s.why))
 }
 
 // listTasks answers GET /api/boards/{board}/tasks.

@@ -34,6 +34,7 @@ func releases(do func(ctx context.Context, board *kanban.Board, card string) (ka
 // verbRoutes are the changes of a card that have a name: POST …/tasks/{task}/{verb}. A body is an object of the verb's fields and may be
 // left out where none is needed; run_id, where a verb has it, is the fence.
 func (s *server) verbRoutes(r chi.Router) {
+	to := s.behind(r)
 	for verb, parse := range map[string]func(object) (change, error){
 		"complete": parseComplete, "block": parseBlock, "unblock": parseUnblock, "schedule": parseSchedule, "promote": parsePromote,
 		"request-review": parseRequestReview, "request-changes": parseRequestChanges, "reopen-review": parseReopenReview,
@@ -41,7 +42,7 @@ func (s *server) verbRoutes(r chi.Router) {
 		"move": parseMove, "set-model": parseSetModel, "archive": parseArchive, "claim": parseClaim, "heartbeat": parseHeartbeat,
 		"authorize-existing-pr": parseAuthorizePR,
 	} {
-		r.Post("/api/boards/{board}/tasks/{task}/"+verb, s.handle(func(r *http.Request) (answer, error) {
+		to.boards.Post("/api/boards/{board}/tasks/{task}/"+verb, s.handle(func(r *http.Request) (answer, error) {
 			o, err := s.optionalBody(r)
 			if err != nil {
 				return answer{}, err

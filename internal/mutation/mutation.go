@@ -136,6 +136,8 @@ var List = []Mutation{
 	{"stale-write-goes-through", "gateway/tool", "TestAWriteOverSomebodyElsesChangeIsRefused"},
 	{"unchanged-without-asking-the-rows", "gateway/tool", "TestAnUnchangedPageIsToldOnceAndOnlyWhileItIsThere"},
 	{"secrets-are-carried", "gateway/tool", "TestNoSecretIsCarriedFromOneCommandToTheNext"},
+	{"scope-is-not-asked", "gateway/api", "TestEveryRouteBehindTheKeyAsksForAScope"},
+	{"removed-key-is-accepted", "gateway/keys", "TestAKeyThatWasRemovedIsRefusedFromTheNextRequestOn"},
 	{"the-whole-disk-is-below-the-root", "gateway/tool", "TestAWriteStaysBelowItsRoot"},
 	{"fragment-without-authentication", "gateway/api", "TestNoPageAndNoFragmentIsShownWithoutTheKey"},
 }

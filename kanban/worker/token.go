@@ -18,9 +18,14 @@ const tokenPrefix = "run."
 // Signer makes and reads the tokens by which a worker speaks for its run over HTTP. They are stateless, so a worker's token
 // outlives a restart of the daemon; whether the run is still the current one is asked of the board with each call. The
 // zero Signer makes none and accepts none.
-type Signer struct{ key []byte }
+type Signer struct {
+	key []byte
 
-// NewSigner derives the key from the secret of the home: with a new API key the tokens that are out become invalid too.
+	old   []byte // what runs that began until then were signed with
+	until int64  // seconds since 1970
+}
+
+// NewSigner derives the key from a secret. An empty one gives the zero Signer.
 func NewSigner(secret string) Signer {
 	if secret == "" {
 		return Signer{}
@@ -36,7 +41,7 @@ func (s Signer) Token(f kanban.Fence) string {
 		return ""
 	}
 	claim := strings.Join([]string{string(f.Board), f.Task, strconv.FormatInt(int64(f.Run), 10), strconv.FormatInt(f.Started, 10)}, "/")
-	return tokenPrefix + encoded([]byte(claim)) + "." + encoded(s.sign(claim))
+	return tokenPrefix + encoded([]byte(claim)) + "." + encoded(sign(s.key, claim))
 }
 
 // IsToken reports whether a bearer says that it is a run's token.
@@ -47,13 +52,29 @@ func (s Signer) Fence(token string) (kanban.Fence, error) {
 	claim, mark, ok := strings.Cut(strings.TrimPrefix(token, tokenPrefix), ".")
 	said, err := base64.RawURLEncoding.DecodeString(claim)
 	given, markErr := base64.RawURLEncoding.DecodeString(mark)
-	if !ok || !IsToken(token) || err != nil || markErr != nil || s.key == nil || !hmac.Equal(given, s.sign(string(said))) {
-		return kanban.Fence{}, &problem.Error{
-			Kind: problem.Denied, Thing: "the run's token", What: "is not one of this daemon's", Fate: "nothing was changed",
-			Remedy: "use the GATEWAYD_KANBAN_TOKEN that the worker was started with",
-		}
+	if !ok || !IsToken(token) || err != nil || markErr != nil {
+		return kanban.Fence{}, notOurs()
 	}
-	return fenceOf(string(said))
+	fence, err := fenceOf(string(said))
+	if err != nil || !s.signed(string(said), given, fence.Started) {
+		return kanban.Fence{}, notOurs()
+	}
+	return fence, nil
+}
+
+func notOurs() error {
+	return &problem.Error{
+		Kind: problem.Denied, Thing: "the run's token", What: "is not one of this daemon's", Fate: "nothing was changed",
+		Remedy: "use the GATEWAYD_KANBAN_TOKEN that the worker was started with",
+	}
+}
+
+// signed reports whether the mark is ours. The old key counts for runs of its own time alone.
+func (s Signer) signed(claim string, mark []byte, started int64) bool {
+	if s.key != nil && hmac.Equal(mark, sign(s.key, claim)) {
+		return true
+	}
+	return s.old != nil && started <= s.until && hmac.Equal(mark, sign(s.old, claim))
 }
 
 // fenceOf takes apart what Token has put together. A card's id is between two slashes and may hold some itself.
@@ -72,8 +93,8 @@ func fenceOf(claim string) (f kanban.Fence, err error) {
 	return f, err
 }
 
-func (s Signer) sign(claim string) []byte {
-	mac := hmac.New(sha256.New, s.key)
+func sign(key []byte, claim string) []byte {
+	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(claim))
 	return mac.Sum(nil)
 }
