@@ -194,6 +194,9 @@ type faceProgress struct {
 	Total int `json:"total"`
 }
 
+// JSONShape is a value of the type that MarshalJSON writes.
+func (Face) JSONShape() any { return faceWire{} }
+
 // MarshalJSON gives the card's columns with the counts beside them.
 func (f Face) MarshalJSON() ([]byte, error) {
 	t := f.Task

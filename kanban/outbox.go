@@ -41,23 +41,28 @@ func (p Parcel) State() string {
 	return "pending"
 }
 
+type parcelWire struct {
+	ID           int64   `json:"id"`
+	Subscription int64   `json:"subscription_id"`
+	Event        int64   `json:"event_id"`
+	Task         string  `json:"task"`
+	Kind         string  `json:"kind"`
+	Key          string  `json:"key"`
+	State        string  `json:"state"`
+	CreatedAt    int64   `json:"created_at"`
+	Attempts     int64   `json:"attempts"`
+	NextAt       *int64  `json:"next_at"`
+	LastError    *string `json:"last_error"`
+	ParkedAt     *int64  `json:"parked_at"`
+	DeliveredAt  *int64  `json:"delivered_at"`
+}
+
+// JSONShape is a value of the type that MarshalJSON writes.
+func (Parcel) JSONShape() any { return parcelWire{} }
+
 // MarshalJSON gives the shape of the API.
 func (p Parcel) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		ID           int64   `json:"id"`
-		Subscription int64   `json:"subscription_id"`
-		Event        int64   `json:"event_id"`
-		Task         string  `json:"task"`
-		Kind         string  `json:"kind"`
-		Key          string  `json:"key"`
-		State        string  `json:"state"`
-		CreatedAt    int64   `json:"created_at"`
-		Attempts     int64   `json:"attempts"`
-		NextAt       *int64  `json:"next_at"`
-		LastError    *string `json:"last_error"`
-		ParkedAt     *int64  `json:"parked_at"`
-		DeliveredAt  *int64  `json:"delivered_at"`
-	}{
+	return json.Marshal(parcelWire{
 		p.ID, p.Subscription, p.Event, p.Task, p.Kind, p.Key, p.State(), p.CreatedAt, p.Attempts, opt(p.NextAt), opt(p.LastError),
 		opt(p.ParkedAt), opt(p.DeliveredAt),
 	})

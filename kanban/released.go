@@ -13,6 +13,9 @@ type releasedWire struct {
 	Note        *string  `json:"note"`
 }
 
+// JSONShape is a value of the type that MarshalJSON writes.
+func (Released) JSONShape() any { return releasedWire{} }
+
 // MarshalJSON adds the note that a person reads.
 func (r Released) MarshalJSON() ([]byte, error) {
 	return json.Marshal(releasedWire{

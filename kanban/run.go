@@ -43,6 +43,9 @@ type runWire struct {
 	EndedAt   *int64          `json:"ended_at"`
 }
 
+// JSONShape is a value of the type that MarshalJSON writes.
+func (Run) JSONShape() any { return runWire{} }
+
 // MarshalJSON gives Hermes' shape.
 func (r Run) MarshalJSON() ([]byte, error) {
 	return json.Marshal(runWire{
@@ -69,6 +72,9 @@ type eventWire struct {
 	Payload   json.RawMessage `json:"payload"`
 	CreatedAt int64           `json:"created_at"`
 }
+
+// JSONShape is a value of the type that MarshalJSON writes.
+func (Event) JSONShape() any { return eventWire{} }
 
 // MarshalJSON gives the shape of the event stream: all columns.
 func (e Event) MarshalJSON() ([]byte, error) {

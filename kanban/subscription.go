@@ -71,25 +71,30 @@ type Subscription struct {
 	LastError                  string // of the row that is next
 }
 
+type subscriptionWire struct {
+	ID            int64    `json:"id"`
+	Task          *string  `json:"task"`
+	Kinds         []string `json:"kinds"`
+	Target        string   `json:"target"`
+	Address       string   `json:"address"`
+	CreatedBy     *string  `json:"created_by"`
+	CreatedAt     int64    `json:"created_at"`
+	ParkedAt      *int64   `json:"parked_at"`
+	ParkedReason  *string  `json:"parked_reason"`
+	Pending       int      `json:"pending"`
+	Parked        int      `json:"parked"`
+	Delivered     int      `json:"delivered"`
+	Oldest        *int64   `json:"oldest_undelivered_at"`
+	LastDelivered *int64   `json:"last_delivered_at"`
+	LastError     *string  `json:"last_error"`
+}
+
+// JSONShape is a value of the type that MarshalJSON writes.
+func (Subscription) JSONShape() any { return subscriptionWire{} }
+
 // MarshalJSON gives the shape of the API.
 func (s Subscription) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		ID            int64    `json:"id"`
-		Task          *string  `json:"task"`
-		Kinds         []string `json:"kinds"`
-		Target        string   `json:"target"`
-		Address       string   `json:"address"`
-		CreatedBy     *string  `json:"created_by"`
-		CreatedAt     int64    `json:"created_at"`
-		ParkedAt      *int64   `json:"parked_at"`
-		ParkedReason  *string  `json:"parked_reason"`
-		Pending       int      `json:"pending"`
-		Parked        int      `json:"parked"`
-		Delivered     int      `json:"delivered"`
-		Oldest        *int64   `json:"oldest_undelivered_at"`
-		LastDelivered *int64   `json:"last_delivered_at"`
-		LastError     *string  `json:"last_error"`
-	}{
+	return json.Marshal(subscriptionWire{
 		s.ID, opt(s.Task), s.Kinds, s.Target, s.Address, opt(s.CreatedBy), s.CreatedAt, opt(s.ParkedAt), opt(s.ParkedReason),
 		s.Pending, s.Parked, s.Delivered, opt(s.Oldest), opt(s.LastDelivered), opt(s.LastError),
 	})

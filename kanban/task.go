@@ -78,6 +78,9 @@ type taskWire struct {
 // MarshalJSON gives Hermes' shape: NULL columns are null, skills are a list even when there are none.
 func (t Task) MarshalJSON() ([]byte, error) { return json.Marshal(t.wire()) }
 
+// JSONShape is a value of the type that MarshalJSON writes, for whoever describes it.
+func (Task) JSONShape() any { return taskWire{} }
+
 func (t Task) wire() taskWire {
 	skills := t.Skills
 	if skills == nil {

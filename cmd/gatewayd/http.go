@@ -29,7 +29,7 @@ func (d *daemon) makeAPI(context.Context) error {
 		IdleTimeout:       2 * time.Minute,
 		Handler: api.New(api.Options{
 			Chat: d.gateway, Sessions: d.store, Commands: d.commands(), Store: d.store, Boards: boardDoor{d.root, d}, Dispatch: dispatchDoor{d.dispatcher}, Notices: noticeDoor{d},
-			Model: d.describeModel, Checks: d.checks, Status: func(context.Context) any { return d.status() }, Receipt: d.gateway.Receipt, Diagnose: d.dispatcher.Diagnose, Lanes: d.lanes,
+			Model: d.describeModel, Checks: d.checks, Status: func(context.Context) any { return d.status() }, Shapes: answeredShapes, Receipt: d.gateway.Receipt, Diagnose: d.dispatcher.Diagnose, Lanes: d.lanes,
 			Stopping: d.apiStops, MCP: d.mcp(), RunToken: d.signer.Fence,
 			Keys: d.keys, Addr: d.listener.Addr().String(), AllowedHosts: d.config.API.AllowedHosts,
 			AllowedOrigins: d.config.API.AllowedOrigins, MaxBody: d.config.API.MaxBodyBytes, MaxTurns: d.config.API.MaxConcurrentTurns,
@@ -38,6 +38,9 @@ func (d *daemon) makeAPI(context.Context) error {
 	}
 	return nil
 }
+
+// answeredShapes are what the doors of this package answer, for the description of the API.
+var answeredShapes = map[string]any{"Status": status{}, "Why": dispatch.Why{}, "DispatchReport": dispatch.Report{}}
 
 // mcp serves the boards as tools, to workers by the tokens of their runs and to other agents by the API key.
 func (d *daemon) mcp() http.Handler {

@@ -114,6 +114,7 @@ type Options struct {
 	Model  func() provider.Description   // nil: unknown
 	Checks func(context.Context) []Check // nil: none
 	Status func(context.Context) any     // body of /api/status; nil: conversations only
+	Shapes map[string]any                // a value of what Status and Dispatch answer, for the description: Status, Why, DispatchReport
 
 	Receipt func() gateway.Receipt // how the last run ended; nil: it is not known
 
@@ -175,6 +176,7 @@ func New(opts Options) http.Handler {
 		r.Head(path, s.health)
 	}
 	s.doorRoutes(r)
+	r.Get("/openapi.json", s.describe())
 	r.Group(func(r chi.Router) {
 		r.Use(s.authenticate)
 		s.keyRoutes(r) // not once: the text of a key is written down nowhere

@@ -113,5 +113,5 @@ func (o *chunkWriter) approval(e gateway.Event) {
 		return
 	}
 	o.begin()
-	o.chunk(approvalEvent, map[string]any{}, nil, map[string]any{"approval": e.Approval, "choices": toolset.Choices, "toolCallId": e.CallID, "tool": e.Tool})
+	o.chunk(approvalEvent, map[string]any{}, nil, map[string]any{"approval": e.Approval, "decisions": toolset.Choices, "toolCallId": e.CallID, "tool": e.Tool})
 }

@@ -47,7 +47,7 @@ func newAsking(t *testing.T, script ...fakellm.Response) *house {
 	var running sync.WaitGroup
 	running.Go(func() { _ = g.Run(ctx) })
 	t.Cleanup(func() { stop(); running.Wait() })
-	h.Config.Handler = New(Options{Chat: g, Sessions: h.store, Approvals: approvals, Key: testKey, Addr: h.Listener.Addr().String()})
+	h.Config.Handler = asDescribed(New(Options{Chat: g, Sessions: h.store, Approvals: approvals, Key: testKey, Addr: h.Listener.Addr().String()}))
 	return h
 }
 
@@ -76,8 +76,8 @@ func TestAStreamAsksAndTheAnswerComesByAnotherRequest(t *testing.T) {
 	stream := h.send(t, t.Context(), `{"stream":true,"messages":[{"role":"user","content":"clean up"}]}`)
 	lines := bufio.NewScanner(stream.Body)
 	var asked struct {
-		Approval gateway.Approval
-		Choices  []string
+		Approval  gateway.Approval
+		Decisions []string
 	}
 	var rest strings.Builder
 	for lines.Scan() {
@@ -101,7 +101,7 @@ func TestAStreamAsksAndTheAnswerComesByAnotherRequest(t *testing.T) {
 			t.Errorf("who comes second is answered %d %v", status, second)
 		}
 	}
-	if asked.Approval.Effect != "rm -rf build" || len(asked.Choices) != 4 || !strings.Contains(rest.String(), "cleaned") || !strings.Contains(rest.String(), `"status":"completed"`) {
+	if asked.Approval.Effect != "rm -rf build" || len(asked.Decisions) != 4 || !strings.Contains(rest.String(), "cleaned") || !strings.Contains(rest.String(), `"status":"completed"`) {
 		t.Errorf("asked %+v, rest %s", asked, rest.String())
 	}
 	if _, list := h.call(t, http.MethodGet, "/api/approvals", ""); mustJSON(list["approvals"]) != "[]" {

@@ -68,7 +68,7 @@ func (s *server) boardEventPage(r *http.Request) (answer, error) {
 		if err != nil {
 			return answer{}, err
 		}
-		return ok(map[string]any{"object": "list", "events": list, "cursor": cursor})
+		return ok(map[string]any{"object": "list", "events": listOf(list), "cursor": cursor})
 	})
 }
 
@@ -155,7 +155,7 @@ func (s *server) sendEvents(r *http.Request, out *sse, f kanban.EventFilter) (cu
 		var list []kanban.Event
 		list, cursor, err = board.EventsOf(r.Context(), f)
 		if err == nil && len(list) > 0 {
-			out.sendAt(strconv.FormatInt(cursor, 10), "events", map[string]any{"events": list, "cursor": cursor})
+			out.sendAt(strconv.FormatInt(cursor, 10), "events", map[string]any{"events": listOf(list), "cursor": cursor})
 		}
 		return answer{}, err
 	})

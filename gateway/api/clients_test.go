@@ -116,7 +116,7 @@ func TestTheOpenAIPackageIsAnswered(t *testing.T) {
 	}
 	chat := &sdkChat{}
 	h := newHouse(t, nil, fakellm.Text{Text: "hello, human"}, fakellm.Text{Text: "bit by bit by bit"})
-	server := httptest.NewServer(New(Options{Chat: chat.on(t, h), Sessions: h.store, Key: testKey, Addr: "127.0.0.1:0"}))
+	server := httptest.NewServer(asDescribed(New(Options{Chat: chat.on(t, h), Sessions: h.store, Key: testKey, Addr: "127.0.0.1:0"})))
 	t.Cleanup(server.Close)
 	cmd := exec.CommandContext(bounded(t), node, script, server.URL, testKey)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "NO_PROXY=127.0.0.1")

@@ -32,6 +32,9 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
+	if !tellUndescribed() {
+		code = 1
+	}
 	os.Exit(code)
 }
 
@@ -147,7 +150,7 @@ func plain(change func(*Options)) (http.Handler, *scripted) {
 	if change != nil {
 		change(&opts)
 	}
-	return New(opts), chat
+	return asDescribed(New(opts)), chat
 }
 
 // ask sends a request into a handler as an honest local client would.
@@ -240,7 +243,7 @@ func newHouse(t *testing.T, change func(*Options), script ...fakellm.Response) *
 	if change != nil {
 		change(&opts)
 	}
-	server := httptest.NewServer(New(opts))
+	server := httptest.NewServer(asDescribed(New(opts)))
 	t.Cleanup(server.Close)
 	return &house{Server: server, store: store, llm: llm, chat: g}
 }

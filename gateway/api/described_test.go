@@ -1,0 +1,58 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"sync"
+
+	"gatewayd/gateway/api/openapi/conform"
+)
+
+// describing is the description of the API, read.
+var describing = sync.OnceValue(func() *conform.Checker {
+	document, err := Options{Version: "test"}.description()()
+	if err != nil {
+		panic(err)
+	}
+	raw, err := json.Marshal(document)
+	if err != nil {
+		panic(err)
+	}
+	checker, err := conform.New(raw)
+	if err != nil {
+		panic(err)
+	}
+	return checker
+})
+
+// undescribed is what the tests of this package were answered otherwise than the description tells.
+var undescribed struct {
+	sync.Mutex
+	list []string
+}
+
+// asDescribed holds every answer of a handler against the description. What differs makes the whole run fail.
+func asDescribed(h http.Handler) http.Handler {
+	return conform.Recorder{Handler: h, See: func(r *http.Request, status int, header http.Header, body []byte, whole bool) {
+		if r.Method == http.MethodHead || r.Method == http.MethodOptions || !whole && header.Get("Content-Type") != "text/event-stream; charset=utf-8" {
+			return
+		}
+		if err := describing().Answer(r.Method, r.URL.Path, status, header, body); err != nil {
+			undescribed.Lock()
+			defer undescribed.Unlock()
+			undescribed.list = append(undescribed.list, err.Error())
+		}
+	}}
+}
+
+// tellUndescribed reports whether there was nothing to tell.
+func tellUndescribed() bool {
+	undescribed.Lock()
+	defer undescribed.Unlock()
+	for _, line := range undescribed.list {
+		fmt.Fprintln(os.Stderr, "not as described:", line)
+	}
+	return len(undescribed.list) == 0
+}
