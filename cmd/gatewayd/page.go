@@ -13,7 +13,7 @@ import (
 func (d *daemon) page() http.Handler {
 	return web.New(web.Options{
 		Boards: boardDoor{d.root, d}, Why: whyDoor{d.dispatcher}, Lanes: d.lanes, Diagnose: d.dispatcher.Diagnose, Version: version, Log: d.log,
-		Sessions: d.store, Approvals: d.approvals, Status: func(context.Context) any { return d.status() }, Checks: d.checks, Receipt: d.gateway.Receipt,
+		Sessions: d.store, Approvals: d.approvals, Status: func(context.Context) any { return d.status() }, Checks: d.checks, Turns: d.gateway.Status,
 	})
 }
 

@@ -84,7 +84,7 @@ func (o *chunkWriter) progress(e gateway.Event, status string) {
 		o.labels = map[string]string{}
 	}
 	if status == "running" {
-		o.labels[e.CallID] = label(e.Text)
+		o.labels[e.CallID] = Label(e.Text)
 	}
 	o.chunk(progressEvent, map[string]any{}, nil, map[string]any{"tool": e.Tool, "label": o.labels[e.CallID], "toolCallId": e.CallID, "status": status})
 }
@@ -135,8 +135,8 @@ func rest(shown, text string) string {
 	return "\n\n" + text
 }
 
-// label is a short view of a call's arguments: the one text that it has, else all of them.
-func label(arguments string) string {
+// Label is a short view of a call's arguments: the one text that it has, else all of them.
+func Label(arguments string) string {
 	text := arguments
 	var fields map[string]any
 	if json.Unmarshal([]byte(arguments), &fields) == nil && len(fields) == 1 {

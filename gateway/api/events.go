@@ -122,7 +122,7 @@ func eventBody(e gateway.Event) map[string]any {
 		body["seq"] = e.Seq
 	}
 	if e.Kind == gateway.EventToolStarted {
-		body["label"] = label(e.Text)
+		body["label"] = Label(e.Text)
 	}
 	if e.Kind == gateway.EventToolFinished {
 		body["failed"] = e.Err

@@ -36,11 +36,12 @@ func moment(seconds int64) string { return time.Unix(seconds, 0).Format("2 Jan 2
 func iso(seconds int64) string { return time.Unix(seconds, 0).UTC().Format(time.RFC3339) }
 
 // plural counts a thing: "1 card", "2 cards".
-func plural(n int, thing string) string {
-	if n == 1 {
+func plural(n any, thing string) string {
+	text := fmt.Sprint(n)
+	if text == "1" {
 		return "1 " + thing
 	}
-	return strconv.Itoa(n) + " " + thing + "s"
+	return text + " " + thing + "s"
 }
 
 func bytesWord(n int64) string {

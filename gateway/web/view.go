@@ -28,6 +28,7 @@ type page struct {
 	Status int         // 0 = 200
 	Data   any
 
+	Wrong   []string // the checks that are not ok
 	Version string
 	Now     time.Time // one reading of the clock for every age on the page
 }
@@ -75,6 +76,9 @@ func (s *site) render(w http.ResponseWriter, r *http.Request, p page) {
 	p.Version, p.Now = s.Version, time.Now()
 	view, block := s.views[p.View], "base.html"
 	part := r.Header.Get(fragmentHeader)
+	if part == "" || part == "badge" {
+		p.Wrong = s.troubles(r.Context())
+	}
 	switch {
 	case part != "" && p.View == "trouble": // the part is what is wrong
 		block = "part-trouble"

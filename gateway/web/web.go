@@ -31,11 +31,11 @@ type Options struct {
 	// Diagnose finds what a person should know of a board; nil: nobody looks.
 	Diagnose func(context.Context, *kanban.Board) ([]kanban.Diagnostic, error)
 
-	Sessions  api.Sessions
-	Approvals api.Approvals
-	Status    func(context.Context) any
-	Checks    func(context.Context) []api.Check
-	Receipt   func() gateway.Receipt
+	Sessions  Sessions
+	Approvals Approvals                         // nil: nobody is asked
+	Turns     func() gateway.Status             // nil: it is not known what runs
+	Status    func(context.Context) any         // what GET /api/status says; nil: nothing
+	Checks    func(context.Context) []api.Check // those of /health/detailed; nil: none
 
 	Version string
 	Log     *slog.Logger // nil: discarded

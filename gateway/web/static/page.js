@@ -18,8 +18,8 @@ const page = {
     for (const part of document.querySelectorAll("[data-part]")) if (!names.length || names.includes(part.dataset.part)) {
       const r = await fetch(location.pathname + location.search, {headers: {"Gatewayd-Fragment": part.dataset.part}}).catch(() => null);
       if (r?.status === 401) return location.assign("/login?next=" + encodeURIComponent(location.pathname + location.search));
-      const html = r && await r.text().catch(() => "");
-      if (!html || page.held || part.was === html) continue;
+      const html = r?.ok ? await r.text().catch(() => null) : null; // a part may be empty
+      if (html === null || page.held || part.was === html) continue;
       const focus = document.activeElement?.id, kept = [...part.querySelectorAll("[id][data-scroll], details[id]")].map(e => [e.id, e.scrollLeft, e.scrollTop, e.open]);
       part.innerHTML = part.was = html;
       for (const [id, x, y, open] of kept) { const e = document.getElementById(id); if (e) { if (open !== undefined) e.open = open; e.scrollLeft = x; e.scrollTop = y; } }
@@ -42,3 +42,7 @@ const page = {
 };
 document.querySelector("#trouble button")?.addEventListener("click", () => page.trouble(""));
 if (document.body.dataset.events) page.listen(document.body.dataset.events, {events: page.soon, gap: page.soon});
+setInterval(async () => { // the number beside Status: how many of its lines are not ok
+  const badge = document.getElementById("badge"), r = badge && !document.hidden && await fetch("/status", {headers: {"Gatewayd-Fragment": "badge"}}).catch(() => null);
+  if (r?.ok) badge.innerHTML = await r.text();
+}, 15000);
