@@ -124,7 +124,7 @@
     if (focus && document.activeElement?.id !== focus) $(focus)?.focus({preventScroll: true});
   }
   if (session) {
-    const hear = {open() { live = ""; running(false); load(); }};
+    const hear = {watching() { live = ""; running(false); load(); }}; // from now on nothing is missed
     for (const kind in events) hear[kind] = e => queue ? queue.push(e) : apply(e);
     page.listen("/api/sessions/" + session + "/events", hear);
     if (!location.hash) down();
