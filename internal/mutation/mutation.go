@@ -140,4 +140,5 @@ var List = []Mutation{
 	{"removed-key-is-accepted", "gateway/keys", "TestAKeyThatWasRemovedIsRefusedFromTheNextRequestOn"},
 	{"the-whole-disk-is-below-the-root", "gateway/tool", "TestAWriteStaysBelowItsRoot"},
 	{"fragment-without-authentication", "gateway/api", "TestNoPageAndNoFragmentIsShownWithoutTheKey"},
+	{"answer-is-html", "gateway/web", "TestAnAnswerIsTextWhateverItSays"},
 }
