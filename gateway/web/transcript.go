@@ -33,11 +33,11 @@ type item struct {
 	Reasoning string
 	Begins    bool // it was there when the turn, or what goes on of it, began
 	Tag       string
-	Tool      call
+	Tool      toolCall
 }
 
-// call is one call of a tool. State is a word for people; Mark the form in which it is shown beside its colour.
-type call struct {
+// toolCall is one call of a tool. State is a word for people; Mark the form in which it is shown beside its colour.
+type toolCall struct {
 	ID, Name, Label   string
 	Args, Result      string
 	MoreArgs, MoreOut int // bytes that are not shown
@@ -170,12 +170,12 @@ func storedCalls(column json.RawMessage) (calls []storedCall) {
 	return calls
 }
 
-func callOf(c storedCall, result sessiondb.Message, there, running bool, most int) call {
+func callOf(c storedCall, result sessiondb.Message, there, running bool, most int) toolCall {
 	args := c.Function.Arguments
 	if c.Said != "" {
 		args = c.Said
 	}
-	out := call{ID: c.ID, Name: c.Function.Name, Label: api.Label(args), ResultRow: result.OriginID}
+	out := toolCall{ID: c.ID, Name: c.Function.Name, Label: api.Label(args), ResultRow: result.OriginID}
 	out.Args, out.MoreArgs = clipped(indented(args), most)
 	out.Result, out.MoreOut = clipped(result.Content, most)
 	out.State, out.Mark = state(result, there, running)
