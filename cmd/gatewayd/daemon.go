@@ -24,6 +24,7 @@ import (
 	"gatewayd/gateway/keys"
 	"gatewayd/gateway/provider"
 	"gatewayd/internal/lastrun"
+	"gatewayd/internal/logfile"
 	"gatewayd/internal/problem"
 	"gatewayd/internal/procfs"
 	"gatewayd/kanban"
@@ -48,6 +49,7 @@ type daemon struct {
 	watchdog   *systemd.Watchdog
 
 	home     *config.HomeLock
+	logs     logfile.Writer // from when the home is held
 	diary    *lastrun.Diary // nil: it cannot be written
 	restart  atomic.Bool    // asked to be started again
 	keys     *keys.Store
@@ -101,7 +103,7 @@ func (c *cli) build(ctx context.Context) (built *daemon, err error) {
 	inForce := d.config
 	d.live.Store(&inForce)
 	d.level = levelOf(d.config.Log)
-	d.log = newLogger(d.config.Log, d.level, c.std.err, c.foreground)
+	d.log = alsoInto(newLogger(d.config.Log, d.level, c.std.err, c.foreground), &d.logs, d.level)
 	d.notify = systemd.NewNotifier()
 	d.watchdog = systemd.NewWatchdog(d.notify, d.log)
 	defer func() {
@@ -155,6 +157,7 @@ func (d *daemon) hold(context.Context) error {
 
 // openKeys reads who may come in. What runs were signed with until now is the text of api.key, which is asked before it is anything else.
 func (d *daemon) openKeys() (err error) {
+	d.logs.Open(d.config.Home)
 	before, _ := config.ReadAPIKey(d.config.Home)
 	if d.signer, err = worker.KeepSigner(d.config.Home, before.Reveal()); err != nil {
 		return err
@@ -391,6 +394,7 @@ func (d *daemon) abandon() {
 
 // unlock lets the home go; it is the very last act.
 func (d *daemon) unlock() {
+	_ = d.logs.Close()
 	if d.home != nil {
 		_ = d.home.Release()
 	}

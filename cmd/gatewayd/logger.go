@@ -28,6 +28,11 @@ func newLogger(cfg config.Log, level slog.Leveler, w io.Writer, foreground bool)
 	return slog.New(slog.NewJSONHandler(w, options))
 }
 
+// alsoInto adds a copy of all that is said, in lines of JSON.
+func alsoInto(log *slog.Logger, copied io.Writer, level slog.Leveler) *slog.Logger {
+	return slog.New(slog.NewMultiHandler(log.Handler(), slog.NewJSONHandler(copied, &slog.HandlerOptions{Level: level})))
+}
+
 // levelOf is how much is logged; it may be changed while a logger uses it.
 func levelOf(cfg config.Log) *slog.LevelVar {
 	var v slog.LevelVar
