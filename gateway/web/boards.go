@@ -14,6 +14,8 @@ func (s *site) boardRoutes(r chi.Router) {
 	r.Get("/", s.show(s.boards))
 	r.Get("/boards", s.show(s.boards))
 	r.Get("/boards/{board}", s.show(s.board))
+	r.Get("/boards/{board}/timeline", s.show(s.timeline))
+	r.Get("/boards/{board}/tasks/{task}", s.show(s.card))
 }
 
 // boardList is the page of all boards.

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"gatewayd/kanban"
@@ -15,6 +16,9 @@ type Hold struct {
 	Until  *time.Time // when it passes by itself; nil = not by itself
 	Remedy string
 }
+
+// Advice reports whether its remedy is something to do.
+func (h Hold) Advice() bool { return h.Remedy != "" && !strings.HasPrefix(h.Remedy, "nothing") }
 
 // Why explains why cards do not run: the dispatcher.
 type Why interface {

@@ -19,8 +19,8 @@
     e.preventDefault();
     const ask = by?.dataset.confirm || form.dataset.confirm;
     if (form.busy || ask && !confirm(ask)) return;
-    const body = {};
-    for (const f of form.elements) if (f.name && f.type !== "submit" && !f.disabled && changed(f)) body[f.name] = read[f.dataset.type || "text"](f);
+    const files = form.enctype === "multipart/form-data", body = files ? new FormData(form) : {};
+    if (!files) for (const f of form.elements) if (f.name && f.type !== "submit" && !f.disabled && changed(f)) body[f.name] = read[f.dataset.type || "text"](f);
     if (by?.name) body[by.name] = by.value;
     form.busy = true;
     try {

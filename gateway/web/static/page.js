@@ -4,7 +4,7 @@ const page = {
   async call(method, url, body) {
     let r;
     try {
-      r = await fetch(url, {method, headers: body === undefined ? {} : {"Content-Type": "application/json"}, body: body === undefined ? undefined : JSON.stringify(body)});
+      r = await fetch(url, {method, headers: body === undefined || body instanceof FormData ? {} : {"Content-Type": "application/json"}, body: body instanceof FormData ? body : JSON.stringify(body)});
     } catch { throw new Error("gatewayd cannot be reached; nothing is known of what you asked for"); }
     if (r.status === 401) location.assign("/login?next=" + encodeURIComponent(location.pathname + location.search));
     const answer = await r.json().catch(() => ({}));
@@ -18,12 +18,15 @@ const page = {
     for (const part of document.querySelectorAll("[data-part]")) if (!names.length || names.includes(part.dataset.part)) {
       const r = await fetch(location.pathname + location.search, {headers: {"Gatewayd-Fragment": part.dataset.part}}).catch(() => null);
       if (r?.status === 401) return location.assign("/login?next=" + encodeURIComponent(location.pathname + location.search));
-      const html = r?.ok ? await r.text().catch(() => null) : null; // a part may be empty
+      const html = /html/.test(r?.headers.get("Content-Type")) ? await r.text().catch(() => null) : null; // what is wrong is a part, too; and one may be empty
       if (html === null || page.held || part.was === html) continue;
-      const focus = document.activeElement?.id, kept = [...part.querySelectorAll("[id][data-scroll], details[id]")].map(e => [e.id, e.scrollLeft, e.scrollTop, e.open]);
+      const at = document.activeElement, kept = [...part.querySelectorAll("[id][data-scroll], details[id], input[id], textarea[id]")].map(e =>
+        ({id: e.id, x: e.scrollLeft, y: e.dataset.scroll === "end" && e.scrollTop + e.clientHeight >= e.scrollHeight - 4 ? 1e9 : e.scrollTop, open: e.open, value: e.value === e.defaultValue || e.type === "file" ? undefined : e.value}));
+      const focus = at?.id, caret = at?.selectionStart;
       part.innerHTML = part.was = html;
-      for (const [id, x, y, open] of kept) { const e = document.getElementById(id); if (e) { if (open !== undefined) e.open = open; e.scrollLeft = x; e.scrollTop = y; } }
-      if (focus && document.activeElement?.id !== focus) document.getElementById(focus)?.focus({preventScroll: true});
+      for (const k of kept) { const e = document.getElementById(k.id); if (e) { if (k.open !== undefined) e.open = k.open; if (k.value !== undefined) e.value = k.value; e.scrollLeft = k.x; e.scrollTop = k.y; } }
+      const back = focus && document.activeElement?.id !== focus && document.getElementById(focus);
+      if (back) { back.focus({preventScroll: true}); if (Number.isInteger(caret)) back.setSelectionRange?.(caret, caret); }
       part.dispatchEvent(new Event("refreshed", {bubbles: true}));
     }
   },
@@ -41,6 +44,8 @@ const page = {
   },
 };
 document.querySelector("#trouble button")?.addEventListener("click", () => page.trouble(""));
+for (const e of document.querySelectorAll("[data-scroll=end]")) e.scrollTop = e.scrollHeight;
+setInterval(() => { for (const e of document.querySelectorAll("[data-part][data-every]")) page.refresh(e.dataset.part); }, 2000);
 if (document.body.dataset.events) page.listen(document.body.dataset.events, {events: page.soon, gap: page.soon});
 setInterval(async () => { // the number beside Status: how many of its lines are not ok
   const badge = document.getElementById("badge"), r = badge && !document.hidden && await fetch("/status", {headers: {"Gatewayd-Fragment": "badge"}}).catch(() => null);
