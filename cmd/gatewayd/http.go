@@ -23,7 +23,7 @@ import (
 // makeAPI gives the HTTP API its handler. The server has no write timeout, because an answer may stream for half an hour.
 func (d *daemon) makeAPI(context.Context) error {
 	metrics := prometheus.NewRegistry()
-	metrics.MustRegister(dispatchMetrics{d.dispatcher}, turnMetrics{d.gateway}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	metrics.MustRegister(dispatchMetrics{d.dispatcher}, turnMetrics{d.gateway}, houseMetrics{d}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	d.server = &http.Server{
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
