@@ -17,7 +17,13 @@ import (
 
 func figureStore(t *testing.T) *sessiondb.Store {
 	t.Helper()
-	s, err := sessiondb.Open(t.Context(), sessiondb.Options{Path: filepath.Join(t.TempDir(), "state.db")})
+	return figureStoreWith(t, sessiondb.Options{})
+}
+
+func figureStoreWith(t *testing.T, o sessiondb.Options) *sessiondb.Store {
+	t.Helper()
+	o.Path = filepath.Join(t.TempDir(), "state.db")
+	s, err := sessiondb.Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +170,7 @@ func indexerFigure(t *testing.T) []figure {
 
 // loadFigure reads a conversation of 400 rows, and the same rows with the bare library, in turns.
 func loadFigure(t *testing.T) []figure {
-	s := figureStore(t)
+	s := figureStoreWith(t, sessiondb.Options{KeepBytes: -1})
 	lease := fillStore(t, s, 4000)
 	c, err := sqlite.OpenBare(s.File().Path())
 	if err != nil {

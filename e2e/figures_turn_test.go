@@ -66,9 +66,19 @@ func turnFigures(t *testing.T) []figure {
 	return append(assemblyFigure(t), persistenceFigure(t)...)
 }
 
-// assemblyFigure measures from a message until the model is asked, in a conversation of 10,000 rows.
+// assemblyFigure measures from a message until the model is asked, in a conversation of 10,000 rows: with the rows of the turn before in
+// memory, and where each turn reads them all.
 func assemblyFigure(t *testing.T) []figure {
-	s := figureStore(t)
+	kept, read := assemblies(t, sessiondb.Options{}), assemblies(t, sessiondb.Options{KeepBytes: -1})
+	return []figure{
+		below("a turn on 10,000 rows: from the message until the model is asked", median(kept), "ms", 15),
+		atMost("the same", median(kept), "ms", "reading all rows", median(read), 0.5),
+	}
+}
+
+// assemblies has a store of a kind take turns in a long conversation.
+func assemblies(t *testing.T, o sessiondb.Options) (took []float64) {
+	s := figureStoreWith(t, o)
 	l := figureLease(t, s)
 	for range 100 {
 		rows := make([]sessiondb.NewMessage, 0, 100)
@@ -85,16 +95,15 @@ func assemblyFigure(t *testing.T) []figure {
 	}
 	model := &prompt{}
 	g := figureGateway(t, s, model)
-	var whole []float64
 	for i := range 15 {
 		began := time.Now()
 		r, err := g.Say(t.Context(), gateway.Say{Session: l.Session, Source: gateway.SourceCLI, Text: "and now?"}, nil)
 		if err != nil || !r.Completed {
 			t.Fatalf("%+v, %v", r, err)
 		}
-		whole = append(whole, float64(model.asked[i].Sub(began).Microseconds())/1e3)
+		took = append(took, float64(model.asked[i].Sub(began).Microseconds())/1e3)
 	}
-	return []figure{below("a turn on 10,000 rows: from the message until the model is asked", median(whole), "ms", 15)}
+	return took
 }
 
 // persistenceFigure has 64 conversations take turns at once, as fast as they can, and looks at the writes of their rows.

@@ -119,10 +119,8 @@ func (g *Gateway) budgetOf(ctx context.Context, tuned *Tuning, m provider.Model,
 // long as the newest row that it carried is still sent; what came after it is estimated. The answer itself was counted, too.
 func measure(rows []sessiondb.Message, last sessiondb.Asked, answered bool, overhead int) used {
 	at := -1
-	for i, m := range rows {
-		if answered && m.ID == last.Row {
-			at = i
-		}
+	if answered {
+		at = place(rows, last.Row)
 	}
 	if at < 0 || last.Prompt <= 0 {
 		return used{tokens: compact.Size(rows) + overhead, known: at >= 0}
@@ -224,4 +222,13 @@ func (g *Gateway) weigh(ctx context.Context, session string) (provider.Model, []
 		}
 	}
 	return g.modelOf(ctx, session), rows, measure(rows, last, answered, g.overhead(prompt)), nil
+}
+
+// place is where the row of an id stands, looked for from the end; -1 where it does not.
+func place(rows []sessiondb.Message, id int64) int {
+	at := len(rows) - 1
+	for at >= 0 && rows[at].ID != id {
+		at--
+	}
+	return at
 }

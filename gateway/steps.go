@@ -66,8 +66,8 @@ func (t *turn) steps() exit {
 func (t *turn) used() (n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, row := range t.rows {
-		if row.TurnID == t.id && row.Role == roleAssistant && len(row.ToolCalls) > 0 {
+	for i := range t.rows {
+		if row := &t.rows[i]; row.TurnID == t.id && row.Role == roleAssistant && len(row.ToolCalls) > 0 {
 			n++
 		}
 	}

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -319,8 +318,13 @@ func (t *turn) take(stored []sessiondb.Message) {
 	if t.first == 0 && len(stored) > 0 {
 		t.first = stored[0].ID
 	}
-	t.rows = append(t.rows, stored...)
-	slices.SortStableFunc(t.rows, func(a, b sessiondb.Message) int { return cmp.Compare(a.ID, b.ID) })
+	for _, row := range stored {
+		at := len(t.rows)
+		for at > 0 && t.rows[at-1].ID > row.ID {
+			at--
+		}
+		t.rows = slices.Insert(t.rows, at, row)
+	}
 	if n := len(t.rows); n > 0 {
 		t.result.LastRow = t.rows[n-1].ID
 	}

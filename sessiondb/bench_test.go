@@ -55,7 +55,7 @@ func fill(b *testing.B, s *Store, n int) (last Lease) {
 
 // BenchmarkLoad compares a conversation of 400 rows with the bare SELECT of the same columns (target: 1.3 times).
 func BenchmarkLoad(b *testing.B) {
-	s, _ := testStore(b)
+	s, _ := openWith(b, Options{Path: b.TempDir() + "/state.db", KeepBytes: -1})
 	l := fill(b, s, 4000)
 	db := bare(b, s.file.Path())
 	stmt, _, err := db.PrepareFlags(selectTranscript, sqlite3.PREPARE_PERSISTENT)
@@ -83,6 +83,7 @@ func BenchmarkLoad(b *testing.B) {
 func bareLoad(stmt *sqlite3.Stmt, session string) (n int) {
 	var row [32]any
 	stmt.BindText(1, session)
+	stmt.BindInt(2, 0)
 	for stmt.Step() {
 		for i := range stmt.ColumnCount() {
 			switch stmt.ColumnType(i) {

@@ -14,7 +14,7 @@ import (
 func thirdSchema(t *testing.T, s *Store) {
 	t.Helper()
 	exchanges(2)(t, s)
-	err := bare(t, s.File().Path()).Exec(`DROP TABLE run_events; DROP TABLE responses; DROP INDEX runs_recent; DROP INDEX runs_session;
+	err := bare(t, s.File().Path()).Exec(`DROP TRIGGER messages_changed; DROP TRIGGER messages_removed; ALTER TABLE sessions DROP COLUMN version; DROP TABLE run_events; DROP TABLE responses; DROP INDEX runs_recent; DROP INDEX runs_session;
 ALTER TABLE runs DROP COLUMN owner; ALTER TABLE runs DROP COLUMN uid; ALTER TABLE runs DROP COLUMN response; ALTER TABLE runs DROP COLUMN model; ALTER TABLE runs DROP COLUMN forgotten;
 ALTER TABLE idempotency DROP COLUMN headers; ALTER TABLE idempotency DROP COLUMN session_id; ALTER TABLE idempotency DROP COLUMN uid; ALTER TABLE idempotency DROP COLUMN holder;
 INSERT INTO idempotency(scope, key, request, created_at, expires_at) VALUES('a', 'k', 'r', 1, 2);

@@ -11,7 +11,7 @@ import (
 // killable is everything that changes a store and can be cut anywhere.
 var killable = []work{
 	{name: "open", whole: true, must: []string{"CREATE TABLE messages", "CREATE VIRTUAL TABLE messages_tri", "PRAGMA user_version = "}},
-	{name: "migrate", prepare: firstSchema, whole: true, must: []string{"CREATE INDEX messages_shown", "CREATE TABLE folds", "CREATE TABLE inbox", "CREATE TABLE run_events", "PRAGMA user_version = "}},
+	{name: "migrate", prepare: firstSchema, whole: true, must: []string{"CREATE INDEX messages_shown", "CREATE TABLE folds", "CREATE TABLE inbox", "CREATE TABLE run_events", "CREATE TRIGGER messages_changed", "PRAGMA user_version = "}},
 	{name: "append", prepare: exchanges(2), begin: turnOf, do: appendThree, whole: true, must: []string{"INSERT INTO messages", "UPDATE sessions"}},
 	{name: "begin turn", prepare: acceptedOne, begin: turnOf, do: beginAccepted, whole: true, must: []string{"INSERT INTO messages", "DELETE FROM inbox", "INSERT OR REPLACE INTO turns"}},
 	{name: "repair", prepare: exchanges(2), begin: turnOf, do: repairLast, whole: true, must: []string{"UPDATE messages", "INSERT INTO messages"}},
@@ -69,7 +69,7 @@ func firstSchema(t *testing.T, s *Store) {
 	if err := s.WaitIndexed(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	err := bare(t, s.File().Path()).Exec(`DROP INDEX messages_shown; DROP TABLE folds; DROP TABLE compactions;
+	err := bare(t, s.File().Path()).Exec(`DROP TRIGGER messages_changed; DROP TRIGGER messages_removed; ALTER TABLE sessions DROP COLUMN version; DROP INDEX messages_shown; DROP TABLE folds; DROP TABLE compactions;
 ALTER TABLE sessions DROP COLUMN settings; DROP TABLE turns; DROP TABLE inbox; DROP TABLE approvals; DROP TABLE grants; DROP TABLE requests;
 DROP TABLE run_events; DROP TABLE responses; DROP INDEX runs_recent; DROP INDEX runs_session;
 ALTER TABLE runs DROP COLUMN owner; ALTER TABLE runs DROP COLUMN uid; ALTER TABLE runs DROP COLUMN response; ALTER TABLE runs DROP COLUMN model; ALTER TABLE runs DROP COLUMN forgotten;

@@ -11,7 +11,7 @@ import (
 
 // migrations[i] takes a file from version i to i+1. All that are due run in one IMMEDIATE transaction, so a kill
 // leaves the old schema or the new one.
-var migrations = []func(*sqlite.Tx) error{createSchema, addFolds, addTurns, addDoors}
+var migrations = []func(*sqlite.Tx) error{createSchema, addFolds, addTurns, addDoors, addVersions}
 
 // stale says whether a migration is due, by reads alone. It refuses what must not be touched.
 func stale(c *sqlite.Conn, path string) (bool, error) {

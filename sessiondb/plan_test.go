@@ -19,13 +19,14 @@ func TestHotQueriesGoByAnIndex(t *testing.T) {
 		args  []any
 		index string
 	}{
-		"transcript":  {selectTranscript, []any{"x"}, "messages_by_session (session_id=? AND active=? AND compacted=?)"},
+		"transcript":  {selectTranscript, []any{"x", 0}, "messages_by_session (session_id=? AND active=? AND compacted=? AND rowid>?)"},
 		"page":        {selectLive, []any{"x", 0, 9}, "messages_by_session (session_id=? AND active=? AND compacted=? AND rowid>? AND rowid<?)"},
 		"history":     {selectShown, []any{"x", 0, 9}, "messages_shown (session_id=? AND origin_id>? AND origin_id<?)"},
 		"inspection":  {selectAll, []any{"x", 0, 9}, "MERGE (UNION ALL)"},
 		"list":        {listRecent, list, "sessions_recent (last_active>? AND last_active<?)"},
 		"neighbour":   {rowBefore, []any{"x", 1, 200, true}, "messages_by_session (session_id=? AND active=? AND compacted=? AND rowid<?)"},
 		"by key":      {routed, []any{"k"}, "sessions USING INDEX"},
+		"proof":       {selectProof, []any{"x", 9}, "COVERING INDEX messages_by_session (session_id=? AND active=? AND compacted=? AND rowid<?)"},
 		"count":       {`SELECT count(*) FROM messages WHERE session_id = ? AND active = 1 AND compacted = 0`, []any{"x"}, "COVERING INDEX messages_by_session"},
 		"chunk":       {`SELECT id, octet_length(content) FROM messages WHERE id > ? ORDER BY id LIMIT ?`, []any{0, 9}, "INTEGER PRIMARY KEY (rowid>?)"},
 		"uid":         {`SELECT 1 FROM messages WHERE uid = ?`, []any{"u"}, "(uid=?)"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"time"
 
 	"gatewayd/internal/sqlite"
 )
@@ -128,23 +129,24 @@ func (s *Store) shown(c *sqlite.Conn, session, query string, low, high int64, li
 	return out, take()
 }
 
-const selectTranscript = selectRow + inState + `1 AND compacted = 0 ORDER BY id`
+const selectTranscript = selectRow + inState + `1 AND compacted = 0 AND id > ?2 ORDER BY id`
 
 // maxHint bounds what the session's counter, which is only a hint, makes Transcript reserve.
 const maxHint = 4096
 
-// Transcript is what a model is sent: the live rows by id.
-func (s *Store) Transcript(ctx context.Context, session string) (out []Message, err error) {
-	err = s.file.Read(ctx, func(c *sqlite.Conn) error {
-		var hint int
-		if _, err := c.Row(`SELECT message_count FROM sessions WHERE id = ?`, []any{session}, &hint); err != nil {
-			return err
-		}
-		room := make([]Message, 0, min(max(hint, 0), maxHint))
-		out, err = s.queryMessages(c, room, selectTranscript, session)
+// Transcript is what a model is sent: the live rows by id, of one moment. The rows of conversations that spoke last are in memory and are
+// given from there where the file proves that nothing happened to them. The caller may append to them and changes none.
+func (s *Store) Transcript(ctx context.Context, session string) ([]Message, error) {
+	old, now := s.kept.take(session), keptRows{}
+	err := s.file.Read(ctx, func(c *sqlite.Conn) (err error) {
+		now, err = s.readTranscript(c, session, old)
 		return err
 	})
-	return out, err
+	if err != nil {
+		return nil, err
+	}
+	s.kept.put(session, now, time.Now())
+	return now.clipped(), nil
 }
 
 // queryMessages appends the rows of a query whose first argument is their session.

@@ -92,7 +92,7 @@ func (s *Store) takeBack(tx *sqlite.Tx, l Lease, instead []NewMessage, choose fu
 	if err := verify(tx, l); err != nil {
 		return Rewound{}, err
 	}
-	rows, err := s.queryMessages(tx.Conn, nil, selectTranscript, l.Session)
+	rows, err := s.queryMessages(tx.Conn, nil, selectTranscript, l.Session, 0)
 	if err != nil {
 		return Rewound{}, err
 	}

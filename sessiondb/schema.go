@@ -3,7 +3,7 @@ package sessiondb
 import "math/rand/v2"
 
 // schemaVersion is what user_version holds. A file with a greater one belongs to a newer gatewayd.
-const schemaVersion = 4
+const schemaVersion = 5
 
 // applicationMark are the upper sixteen bits of application_id ("gw"): a foreign database is never taken for an empty
 // one. The lower ones are drawn when the file is made, so that another store copied over an open one is noticed; the

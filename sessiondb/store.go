@@ -23,6 +23,7 @@ type Options struct {
 	Heal bool
 
 	SpoolBytes int64 // bound of the spool; 0 is DefaultSpoolBytes
+	KeepBytes  int64 // of transcripts in memory; 0 is DefaultKeepBytes, negative keeps none
 }
 
 // Store is one open state.db.
@@ -33,6 +34,7 @@ type Store struct {
 	turns broadcast // told when a lease of this process ends, so that a waiter here does not sleep out its poll
 	work  indexWork
 	tail  tailIndex
+	kept  kept
 	edits atomic.Int64 // counts changes to the text of existing rows; the tail index is rebuilt after one
 
 	pace func(rows int, took time.Duration) int // of a deletion in steps: paceByTime, but for a test that counts statements
@@ -52,6 +54,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{log: o.Log, once: onceLog{log: o.Log}, pace: paceByTime}
 	s.work.init()
+	if s.kept.limit = o.KeepBytes; s.kept.limit == 0 {
+		s.kept.limit = DefaultKeepBytes
+	}
 	file, err := sqlite.Open(ctx, sqlite.Options{
 		Path: o.Path, Label: "state.db", Create: !o.Existing, Backups: o.Backups, Journal: o.Journal, Log: o.Log, Patience: sqlite.Ordinary,
 		Stale:   func(c *sqlite.Conn) (bool, error) { return stale(c, o.Path) },
@@ -83,8 +88,9 @@ func (s *Store) Replaced() bool { return s.file.Replaced() }
 // Lost reports whether the store's -wal or -shm is not the one on disk any more.
 func (s *Store) Lost() bool { return s.file.Lost() }
 
-// DropIdle closes readers that nobody uses.
+// DropIdle closes readers that nobody uses, and lets go the rows of conversations that rest.
 func (s *Store) DropIdle() {
+	s.kept.drop(time.Now().Add(-keepIdle))
 	s.tail.drop()
 	s.file.DropIdle()
 }

@@ -65,6 +65,7 @@ var List = []Mutation{
 	{"vacuum-in-quarantine", "internal/sqlite", "TestVacuumLeavesADamagedFileAsItIs"},
 	{"backup-named-before-verified", "internal/sqlite", "TestADamagedDatabaseGetsNoBackupThatIsCalledGood"},
 	{"rewind-without-compare", "sessiondb", "TestRewindIsCompareAndSwap"},
+	{"kept-rows-are-believed", "sessiondb", "TestKeptRowsAreTheFilesRows"},
 	{"delete-leaves-index-entries", "sessiondb", "TestDeleteLeavesNothingBehind"},
 	{"rebuild-without-admission", "sessiondb", "TestOneProcessRebuildsAndAKilledOneIsSucceeded"},
 	{"failed-sync-is-not-stored", "internal/sqlite", "TestADiskThatFailsAtAnyCallIsExplainedAndLosesNothing/wal/sync_EIO"},
