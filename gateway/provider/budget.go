@@ -183,6 +183,7 @@ func (c *client) remember() {
 	if c.window.learnedFrom == windowRefused {
 		learned.Window = c.window.learned
 	}
+	c.manner.into(&learned, c.refusedAt)
 	c.mu.Unlock()
 	c.opts.Remember(learned)
 }

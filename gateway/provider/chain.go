@@ -130,7 +130,7 @@ func fallsBack(failed *Error, request Request, next Model) bool {
 func (r Request) size() int {
 	n := len(r.System)
 	for _, m := range r.Messages {
-		n += len(m.Content) + len(m.Raw)
+		n += len(m.Content) + len(m.Raw) + len(m.Images)*ImageTokens*bytesPerToken
 		for _, call := range m.ToolCalls {
 			n += len(call.Arguments) + len(call.Name)
 		}

@@ -56,6 +56,11 @@ type Options struct {
 type Learned struct {
 	Window  int     `json:"window,omitempty"`  // tokens that fit into it, as its own refusal said
 	Prefill float64 `json:"prefill,omitempty"` // tokens of prompt that it reads in a second, as measured
+
+	Refuses   []string  `json:"refuses,omitempty"`    // parameters and forms that it refused by name
+	Keywords  []string  `json:"keywords,omitempty"`   // of tool schemas, likewise
+	MaxOutput int       `json:"max_output,omitempty"` // tokens of one answer, as its refusal said
+	RefusedAt time.Time `json:"refused_at,omitzero"`  // when the newest of them was; see refusalAge
 }
 
 // client is one server. Safe for concurrent use.
@@ -76,6 +81,8 @@ type client struct {
 	key    string
 	window window
 	manner manner
+
+	refusedAt time.Time // when the manner was last added to
 }
 
 // New gives a client for one server. Nothing is contacted before the first call; a base URL that is none fails each call.
@@ -109,6 +116,7 @@ func newClient(opts Options) *client {
 	c.window.set(opts.ContextLength, windowConfigured)
 	c.window.learn(opts.Learned.Window)
 	c.pace.rate = opts.Learned.Prefill
+	c.manner, c.refusedAt = mannerOf(opts.Learned, time.Now())
 	c.connect()
 	return c
 }

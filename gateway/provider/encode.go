@@ -11,31 +11,19 @@ import (
 // emptySchema is what a tool without parameters takes.
 const emptySchema = `{"type":"object","properties":{}}`
 
-type wireCall struct {
-	ID       string       `json:"id"`
-	Type     string       `json:"type"`
-	Function wireFunction `json:"function"`
-}
-
-type wireFunction struct {
-	Name      string `json:"name"`
-	Arguments string `json:"arguments"`
-}
-
-type wireMessage struct {
-	Role       string     `json:"role"`
-	Content    *string    `json:"content"`
-	Name       string     `json:"name,omitempty"`
-	ToolCalls  []wireCall `json:"tool_calls,omitempty"`
-	ToolCallID string     `json:"tool_call_id,omitempty"`
-}
-
 // body is a request under construction. It is assembled by hand so that raw messages and schemas keep their exact bytes, and fields always
 // come in one order: what does not change between two requests must be the same bytes, or the server's prefix cache is lost. The first error
 // stays.
 type body struct {
 	bytes.Buffer
 	err error
+}
+
+// newBody has room for what a request usually takes, so that a long one is not copied while it grows.
+func newBody(request Request) *body {
+	b := &body{}
+	b.Grow(request.size() + request.size()/8 + 64*len(request.Messages) + 1024)
+	return b
 }
 
 // value encodes without HTML escapes and without the newline an Encoder adds.
@@ -72,7 +60,7 @@ func (b *body) bytes() ([]byte, error) { return b.Bytes(), b.err }
 // encode writes a request body. What the prefix cache of a server sees first comes first: model, rows, tools; what may change from one request
 // to the next comes last.
 func (c chatAPI) encode(model string, request Request, m manner) ([]byte, error) {
-	b := &body{}
+	b := newBody(request)
 	b.WriteString(`{"model":`)
 	b.value(model)
 	b.WriteString(`,"messages":[`)
@@ -133,14 +121,49 @@ func (b *body) message(message Message, m manner) {
 		b.Write(wholeRunes(message.Raw))
 		return
 	}
-	wire := wireMessage{Role: message.Role, Content: &message.Content, Name: message.Name, ToolCallID: message.ToolCallID}
-	for _, call := range message.ToolCalls {
-		wire.ToolCalls = append(wire.ToolCalls, wireCall{ID: call.ID, Type: "function", Function: wireFunction{Name: call.Name, Arguments: replayed(call)}})
+	b.WriteString(`{"role":`)
+	b.text(message.Role)
+	b.WriteString(`,"content":`)
+	switch {
+	case len(message.Images) > 0:
+		b.content(message.Content, message.Images)
+	case message.Content == "" && len(message.ToolCalls) > 0 && m.not[formEmpty]:
+		b.WriteString("null")
+	default:
+		b.text(message.Content)
 	}
-	if message.Content == "" && len(wire.ToolCalls) > 0 && m.not[formEmpty] {
-		wire.Content = nil
+	b.optional("name", message.Name)
+	b.calls(message.ToolCalls)
+	b.optional("tool_call_id", message.ToolCallID)
+	b.WriteByte('}')
+}
+
+// optional writes a name and a text that may be missing.
+func (b *body) optional(name, text string) {
+	if text == "" {
+		return
 	}
-	b.value(wire)
+	b.WriteString(`,"` + name + `":`)
+	b.text(text)
+}
+
+func (b *body) calls(calls []ToolCall) {
+	for i, call := range calls {
+		if i == 0 {
+			b.WriteString(`,"tool_calls":[`)
+		}
+		b.comma(i)
+		b.WriteString(`{"id":`)
+		b.text(call.ID)
+		b.WriteString(`,"type":"function","function":{"name":`)
+		b.text(call.Name)
+		b.WriteString(`,"arguments":`)
+		b.text(replayed(call))
+		b.WriteString(`}}`)
+	}
+	if len(calls) > 0 {
+		b.WriteByte(']')
+	}
 }
 
 // replayed are the arguments of an old call. Templates of local servers parse them and fail for the whole conversation when they are no object;
@@ -159,9 +182,9 @@ func (b *body) tools(tools []ToolSpec, m manner) {
 		}
 		b.comma(i)
 		b.WriteString(`{"type":"function","function":{"name":`)
-		b.value(tool.Name)
+		b.text(tool.Name)
 		b.WriteString(`,"description":`)
-		b.value(tool.Description)
+		b.text(tool.Description)
 		b.WriteString(`,"parameters":`)
 		b.schema(tool, m)
 		b.WriteString(`}}`)

@@ -102,6 +102,12 @@ func Captioned(text string, images []Image) string {
 	return b.String()
 }
 
+// Captioned is the message without its pictures.
+func (m Message) Captioned() Message {
+	m.Content, m.Images = Captioned(m.Content, m.Images), nil
+	return m
+}
+
 // Pieces of a content with pictures.
 const (
 	pictureBegin = `{"type":"image_url","image_url":{"url":"`
@@ -163,7 +169,7 @@ func (b *body) content(text string, images []Image) {
 	if text != "" {
 		b.comma(len(images))
 		b.WriteString(textBegin)
-		b.value(text)
+		b.text(text)
 		b.WriteByte('}')
 	}
 	b.WriteByte(']')

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 // What a server may not take. The first are parameters that we add to a request and are named as on the wire; the others are forms.
@@ -23,6 +24,7 @@ const (
 	formSigned     = "signed thinking"
 	formConstraint = "patterns and bounds in tool schemas"
 	formKeywords   = "keywords in tool schemas"
+	formImages     = "images"
 )
 
 // manner is how a server wants to be asked, as far as its refusals taught us. The zero value is how everybody is asked at first. It is a value:
@@ -60,6 +62,30 @@ func (m manner) refuses() []string {
 	return slices.Sorted(maps.Keys(m.not))
 }
 
+// refusalAge is how long a refusal is remembered over restarts: a server may have learned to take it.
+const refusalAge = 30 * 24 * time.Hour
+
+// mannerOf is what an earlier process learned, unless that is long ago.
+func mannerOf(learned Learned, now time.Time) (manner, time.Time) {
+	if now.Sub(learned.RefusedAt) > refusalAge {
+		return manner{}, time.Time{}
+	}
+	m := manner{maxOutput: learned.MaxOutput}.copy()
+	for _, what := range learned.Refuses {
+		m.not[what] = true
+	}
+	for _, word := range learned.Keywords {
+		m.keywords[word] = true
+	}
+	return m, learned.RefusedAt
+}
+
+// into adds it to what is kept.
+func (m manner) into(learned *Learned, at time.Time) {
+	learned.Refuses, learned.Keywords = m.refuses(), slices.Sorted(maps.Keys(m.keywords))
+	learned.MaxOutput, learned.RefusedAt = m.maxOutput, at
+}
+
 // output bounds a wish for so many tokens.
 func (m manner) output(want int) int {
 	if m.maxOutput > 0 && want > m.maxOutput {
@@ -70,6 +96,7 @@ func (m manner) output(want int) int {
 
 // shape brings the rows into the order that strict chat templates ask for. It changes nothing for a server that did not ask.
 func (m manner) shape(system string, messages []Message) (string, []Message) {
+	messages = m.pictures(messages)
 	if m.not[formSystem] && system != "" {
 		system, messages = "", withSystemInUser(system, messages)
 	}
@@ -77,6 +104,22 @@ func (m manner) shape(system string, messages []Message) (string, []Message) {
 		messages = alternating(messages)
 	}
 	return system, messages
+}
+
+// pictures puts captions in the place of pictures for a server that takes none.
+func (m manner) pictures(messages []Message) []Message {
+	if !m.not[formImages] || !hasPictures(messages) {
+		return messages
+	}
+	messages = slices.Clone(messages)
+	for i := range messages {
+		messages[i] = messages[i].Captioned()
+	}
+	return messages
+}
+
+func hasPictures(messages []Message) bool {
+	return slices.ContainsFunc(messages, func(m Message) bool { return len(m.Images) > 0 })
 }
 
 // withSystemInUser puts the system text before the first user row's.
@@ -106,9 +149,10 @@ func alternating(messages []Message) []Message {
 		last := &out[len(out)-1]
 		switch {
 		case message.Role == "user" && last.Role == "tool":
-			last.Content = join(last.Content, "[The user writes:]\n"+message.Content)
+			last.Content = join(last.Content, "[The user writes:]\n"+message.Captioned().Content)
 		case message.Role == last.Role && message.Role != "tool" && len(last.ToolCalls) == 0:
 			last.Content = join(last.Content, message.Content)
+			last.Images = append(slices.Clip(last.Images), message.Images...)
 			last.ToolCalls, last.Thinking = message.ToolCalls, message.Thinking
 		default:
 			out = append(out, message)

@@ -69,7 +69,7 @@ func mended(m manner, err *Error) (next manner, what []string, once bool) {
 		next.maxOutput = limit
 		return next, []string{"an answer of at most " + strconv.Itoa(limit) + " tokens"}, false
 	}
-	if form := refusedForm(err.words); form != "" {
+	if form := formOf(err); form != "" {
 		next.not[form] = true
 		switch form {
 		case formSigned:
@@ -79,7 +79,7 @@ func mended(m manner, err *Error) (next manner, what []string, once bool) {
 				next.keywords[word] = true
 			}
 		}
-		return next, []string{"without " + form}, false
+		return next, []string{"without " + form}, form == formImages && !blind(err.words)
 	}
 	if !refusing.MatchString(err.words) {
 		return m, nil, false
@@ -100,8 +100,39 @@ func mendable(err *Error) bool {
 		return true
 	case ServerError:
 		return refusedForm(err.words) != "" || strings.Contains(err.words, "think value")
+	case ModelNotFound, PayloadTooLarge: // of an aggregator that has no such model which sees, and of a picture's bytes
+		return refusedForm(err.words) == formImages || err.Class == PayloadTooLarge
 	}
 	return false
+}
+
+// formOf is refusedForm with what the class alone says: of a request that is too large, pictures are what can be left out.
+func formOf(err *Error) string {
+	if form := refusedForm(err.words); form != "" || err.Class != PayloadTooLarge {
+		return form
+	}
+	return formImages
+}
+
+// Wordings of servers that take no pictures, and of those that do not take this one.
+var (
+	blindWords = []string{
+		"support image", "support images", "support vision", "support multimodal", "image input is not supported", "image inputs are not supported", "images are not supported",
+		"image_url is only supported", "image content is not supported", "vision is not", "not a multimodal model", "not a vision", "no multimodal", "mmproj", "at most 0 image",
+		"unknown variant `image_url`", "unknown variant `image`", "'image_url' is not supported", "image_url is not supported", "invalid content type. image_url", "unsupported content type 'image",
+		"does not accept image", "cannot read image", "cannot process images", "content must be a string", "content should be a string", "content: invalid type: sequence",
+		"content: value is not a string", "content must be string", "only text content", "only supports text", "text-only", "text only", "image support",
+	}
+	badPictureWords = []string{
+		"image exceeds", "image too large", "image is too large", "images are too large", "image size", "image dimensions", "image file is too", "could not process image", "unable to process image",
+		"unable to process input image", "invalid image", "invalid base64 image", "unsupported image", "failed to decode image", "failed to load image", "image format", "cannot identify image",
+		"too many images", "many-image", "image_parse_error", "image was specified using", "image media type", "failed to process image", "image data", "pixels",
+	}
+)
+
+// blind: the server takes no pictures at all, which is worth remembering.
+func blind(text string) bool {
+	return slices.ContainsFunc(blindWords, func(word string) bool { return strings.Contains(text, word) })
 }
 
 // refusedForm recognises the forms that servers stumble over.
@@ -124,6 +155,8 @@ func refusedForm(text string) string {
 	case strings.Contains(text, "content") && has("must be non-empty", "non-empty content", "content cannot be empty", "content must not be empty", "content is empty", "empty content",
 		"content field is required", "'content' is empty", "content should not be empty"):
 		return formEmpty
+	case blind(text), has(badPictureWords...):
+		return formImages
 	}
 	return ""
 }

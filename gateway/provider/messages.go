@@ -34,24 +34,70 @@ func (messagesAPI) sign(header http.Header, key string) {
 
 // block is one piece of a row.
 type block struct {
-	Type      string          `json:"type"`
-	Text      string          `json:"text,omitempty"`
-	ID        string          `json:"id,omitempty"`
-	Name      string          `json:"name,omitempty"`
-	Input     json.RawMessage `json:"input,omitempty"`
-	ToolUseID string          `json:"tool_use_id,omitempty"`
-	Content   string          `json:"content,omitempty"`
-	Cache     *cacheMark      `json:"cache_control,omitempty"`
+	kind      string
+	text      string // of text and tool_result
+	id, name  string // of tool_use
+	input     string // likewise: a JSON object
+	toolUseID string
+	image     *Image
+	cache     *cacheMark
 	raw       json.RawMessage // a block that goes back as it came
 }
 
-// MarshalJSON lets blocks that came from the server out unchanged.
-func (b block) MarshalJSON() ([]byte, error) {
-	if b.raw != nil {
-		return b.raw, nil
+func (b *body) block(one block) {
+	if one.raw != nil {
+		b.Write(one.raw)
+		return
 	}
-	type plainBlock block
-	return json.Marshal(plainBlock(b))
+	b.WriteString(`{"type":`)
+	b.text(one.kind)
+	switch one.kind {
+	case "text":
+		b.optional("text", one.text)
+	case "tool_use":
+		b.optional("id", one.id)
+		b.optional("name", one.name)
+		b.WriteString(`,"input":` + one.input)
+	case "tool_result":
+		b.optional("tool_use_id", one.toolUseID)
+		b.optional("content", one.text)
+	case "image":
+		b.source(*one.image)
+	}
+	if one.cache != nil {
+		b.field(paramCache, one.cache)
+	}
+	b.WriteByte('}')
+}
+
+// source says where a picture is: here, or at a URL from which the server takes it.
+func (b *body) source(image Image) {
+	kind, data, ok := image.inline()
+	if !ok {
+		b.WriteString(`,"source":{"type":"url","url":`)
+		b.text(image.URL)
+		b.WriteByte('}')
+		return
+	}
+	b.WriteString(`,"source":{"type":"base64","media_type":`)
+	b.text(kind)
+	b.WriteString(`,"data":"` + data + `"}`)
+}
+
+func (b *body) rows(rows []turnRow) {
+	b.WriteString(`,"messages":[`)
+	for i, row := range rows {
+		b.comma(i)
+		b.WriteString(`{"role":`)
+		b.text(row.role)
+		b.WriteString(`,"content":[`)
+		for j, one := range row.content {
+			b.comma(j)
+			b.block(one)
+		}
+		b.WriteString(`]}`)
+	}
+	b.WriteByte(']')
 }
 
 type cacheMark struct {
@@ -61,25 +107,27 @@ type cacheMark struct {
 
 // turnRow is one row of the API: user and assistant alternate, and the results of tools are the user's.
 type turnRow struct {
-	Role    string  `json:"role"`
-	Content []block `json:"content"`
+	role    string
+	content []block
 }
 
 // encode writes a request body: what never changes first.
 func (w messagesAPI) encode(model string, request Request, m manner) ([]byte, error) {
-	b := &body{}
+	b := newBody(request)
 	thinks := w.thinks(request, m)
-	rows := w.rows(request.Messages, thinks)
+	rows := w.rows(m.pictures(request.Messages), thinks)
 	mark := w.mark(m)
 	markRows(rows, mark)
 	b.WriteString(`{"model":`)
 	b.value(model)
 	w.limits(b, request, m, thinks)
 	if request.System != "" {
-		b.field("system", []block{{Type: "text", Text: request.System, Cache: mark}})
+		b.WriteString(`,"system":[`)
+		b.block(block{kind: "text", text: request.System, cache: mark})
+		b.WriteByte(']')
 	}
 	w.tools(b, request.Tools, m, mark)
-	b.field("messages", rows)
+	b.rows(rows)
 	b.WriteString(`,"stream":true}`)
 	return b.bytes()
 }
@@ -141,12 +189,12 @@ func (w messagesAPI) mark(m manner) *cacheMark {
 func markRows(rows []turnRow, mark *cacheMark) {
 	left := cacheMarksRows
 	for i := len(rows) - 1; i >= 0; i-- {
-		for j := range rows[i].Content {
-			rows[i].Content[j].Cache = nil
+		for j := range rows[i].content {
+			rows[i].content[j].cache = nil
 		}
-		last := len(rows[i].Content) - 1
-		if left > 0 && rows[i].Role == "user" && last >= 0 && mark != nil {
-			rows[i].Content[last].Cache = mark
+		last := len(rows[i].content) - 1
+		if left > 0 && rows[i].role == "user" && last >= 0 && mark != nil {
+			rows[i].content[last].cache = mark
 			left--
 		}
 	}
@@ -162,15 +210,15 @@ func (messagesAPI) rows(messages []Message, thinks int) []turnRow {
 		case "assistant":
 			role, blocks = "assistant", assistantBlocks(message, thinks > 0)
 		case "tool":
-			blocks = []block{{Type: "tool_result", ToolUseID: message.ToolCallID, Content: message.Content}}
+			blocks = []block{{kind: "tool_result", toolUseID: message.ToolCallID, text: message.Content}}
 		default: // a system row in the middle is somebody's word to the model
-			blocks = textBlocks(message.Content)
+			blocks = append(imageBlocks(message.Images), textBlocks(message.Content)...)
 		}
 		if len(blocks) == 0 {
 			continue
 		}
-		if n := len(rows); n > 0 && rows[n-1].Role == role {
-			rows[n-1].Content = append(rows[n-1].Content, blocks...)
+		if n := len(rows); n > 0 && rows[n-1].role == role {
+			rows[n-1].content = append(rows[n-1].content, blocks...)
 			continue
 		}
 		rows = append(rows, turnRow{role, blocks})
@@ -182,7 +230,14 @@ func textBlocks(text string) []block {
 	if text == "" {
 		return nil // the API refuses empty ones
 	}
-	return []block{{Type: "text", Text: text}}
+	return []block{{kind: "text", text: text}}
+}
+
+func imageBlocks(images []Image) (blocks []block) {
+	for i := range images {
+		blocks = append(blocks, block{kind: "image", image: &images[i]})
+	}
+	return blocks
 }
 
 // assistantBlocks are what the model said, its signed thoughts first where it wants them back.
@@ -194,7 +249,7 @@ func assistantBlocks(message Message, thinks bool) (blocks []block) {
 	}
 	blocks = append(blocks, textBlocks(message.Content)...)
 	for _, call := range message.ToolCalls {
-		blocks = append(blocks, block{Type: "tool_use", ID: call.ID, Name: call.Name, Input: json.RawMessage(replayed(call))})
+		blocks = append(blocks, block{kind: "tool_use", id: call.ID, name: call.Name, input: replayed(call)})
 	}
 	return blocks
 }
@@ -206,9 +261,9 @@ func (messagesAPI) tools(b *body, tools []ToolSpec, m manner, mark *cacheMark) {
 		}
 		b.comma(i)
 		b.WriteString(`{"name":`)
-		b.value(tool.Name)
+		b.text(tool.Name)
 		b.WriteString(`,"description":`)
-		b.value(tool.Description)
+		b.text(tool.Description)
 		b.WriteString(`,"input_schema":`)
 		b.schema(tool, m)
 		if i == len(tools)-1 && mark != nil {

@@ -79,8 +79,9 @@ func TestAtMostFourCacheMarksHoweverOftenTheyAreSet(t *testing.T) {
 	for range 3 {
 		markRows(rows, mark)
 	}
-	text, _ := json.Marshal(rows)
-	if n := strings.Count(string(text), "cache_control"); n != cacheMarksRows || n+2 > cacheMarksLimit {
+	var wire body
+	wire.rows(rows)
+	if n := strings.Count(wire.String(), "cache_control"); n != cacheMarksRows || n+2 > cacheMarksLimit {
 		t.Errorf("%d marks on rows", n)
 	}
 	long := rich()
@@ -93,7 +94,7 @@ func TestAtMostFourCacheMarksHoweverOftenTheyAreSet(t *testing.T) {
 			t.Errorf("ttl %q: %d marks", ttl, n)
 		}
 	}
-	text, _ = messagesAPI{}.encode("m", long, manner{not: map[string]bool{paramCache: true}})
+	text, _ := messagesAPI{}.encode("m", long, manner{not: map[string]bool{paramCache: true}})
 	if strings.Contains(string(text), "cache_control") {
 		t.Error("marks for a server that refuses them")
 	}

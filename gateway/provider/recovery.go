@@ -35,6 +35,7 @@ type call struct {
 	mends    int
 	slow     int  // first tokens that did not come in time; each doubles the next budget
 	rekeyed  bool // the key was read anew
+	told     bool // that pictures are left out
 	spent    Usage
 	key      string
 }
@@ -59,6 +60,7 @@ func (c *client) begin(ctx context.Context, request Request, show *screen, stand
 	if k.body, err = c.dialect.encode(name, request, k.manner); err != nil {
 		return nil, &Error{Class: FormatError, Message: err.Error(), Err: err}
 	}
+	k.tellBlind()
 	return k, nil
 }
 
@@ -110,8 +112,9 @@ func (k *call) hold(failed *Error) {
 func (k *call) answered(response Response) Response {
 	if k.mends > 0 && k.lasting {
 		k.c.mu.Lock()
-		k.c.manner = k.c.manner.join(k.manner)
+		k.c.manner, k.c.refusedAt = k.c.manner.join(k.manner), time.Now()
 		k.c.mu.Unlock()
+		k.c.remember()
 	}
 	response.Provider = k.c.opts.Provider
 	response.Usage = response.Usage.plus(k.spent)
@@ -181,10 +184,21 @@ func (k *call) mend(failed *Error) bool {
 		return false
 	}
 	k.manner, k.body, k.lasting = next, fresh, k.lasting && !passing
+	k.tellBlind()
 	k.mends++
 	k.c.ledger.repaired()
 	k.c.opts.Log.Info("model request refused in this form, asking again", "form", strings.Join(what, ", "), "status", failed.Status, "reason", failed.Message)
 	return true
+}
+
+// tellBlind tells a person who shows a picture that the model does not get it.
+func (k *call) tellBlind() {
+	n := len(k.request.Messages)
+	if k.told || n == 0 || len(k.request.Messages[n-1].Images) == 0 || !k.manner.not[formImages] {
+		return
+	}
+	k.told = true
+	emit(k.show.sink, Delta{Notice: "the model " + k.name + " does not take this image; it is told only that there is one"})
 }
 
 // handOver reports whether the model that stands by should answer now.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -140,7 +141,7 @@ func TestWhatAServerTaughtOutlivesTheProcess(t *testing.T) {
 		t.Errorf("left behind: %v", found)
 	}
 	NewMemory(filepath.Join(home, "missing"), nil).Keep("http://x/v1", "m")(Learned{Window: 1}) // is logged and no failure
-	if got := NewMemory(home, nil).Of("http://user:secret@other/v1?k=secret", "m"); got != (Learned{}) {
+	if got := NewMemory(home, nil).Of("http://user:secret@other/v1?k=secret", "m"); !reflect.DeepEqual(got, Learned{}) {
 		t.Errorf("%+v", got)
 	}
 }
