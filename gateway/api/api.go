@@ -25,6 +25,8 @@ const (
 	DefaultKeepAlive = 15 * time.Second // below the 30 to 60 s after which proxies give up on a silent connection
 	DefaultOpenAfter = time.Second      // a stream's headers wait so long for a refusal that deserves a status of its own
 	DefaultPatience  = 60 * time.Second // how long one write to a client that does not read may take
+	DefaultStreams   = 2000             // in all: each costs a descriptor and some 60 kB
+	DefaultOfKey     = 1000             // under one key: many pages and programs of one person
 	DefaultBodyTime  = 30 * time.Second // how long a body may take to arrive; one that never does would hold its connection for ever
 )
 
@@ -131,13 +133,16 @@ type Options struct {
 
 	Keys           *keys.Store // who may come in; nil: Key alone, for everything
 	Key            string      // of a handler without a home
-	Addr           string   // HOST:PORT that is bound; decides which Host headers are ours
-	AllowedHosts   []string // further host names
-	AllowedOrigins []string // browser origins like https://chat.example
-	MaxBody        int64    // bytes
-	MaxTurns       int      // turns that may be asked for over this API at once; 0 is no limit
-	ShowReasoning  bool     // stream the model's reasoning as reasoning_content
-	SystemPrompt   string   // what a client's system message is added to; empty: gateway.DefaultSystemPrompt
+	Addr           string      // HOST:PORT that is bound; decides which Host headers are ours
+	AllowedHosts   []string    // further host names
+	AllowedOrigins []string    // browser origins like https://chat.example
+	MaxBody        int64       // bytes
+	MaxTurns       int         // turns that may be asked for over this API at once; 0 is no limit
+
+	MaxStreams, MaxStreamsPerKey int // event streams that may be open at once, in all and under one key; 0: the default
+
+	ShowReasoning bool   // stream the model's reasoning as reasoning_content
+	SystemPrompt  string // what a client's system message is added to; empty: gateway.DefaultSystemPrompt
 
 	KeepAlive, OpenAfter, Patience, BodyTime time.Duration
 
@@ -153,6 +158,7 @@ type Options struct {
 type server struct {
 	Options
 	origins *originGate
+	places  places
 	turns   chan struct{} // a place for each turn; nil without a limit
 	metrics *metrics
 
@@ -164,11 +170,12 @@ func New(opts Options) http.Handler {
 	s := &server{Options: opts.withDefaults()}
 	s.origins = newOriginGate(s.Addr, s.AllowedHosts, s.AllowedOrigins)
 	s.metrics = newMetrics(s.Metrics)
+	s.places.most, s.places.mostOfKey = s.MaxStreams, s.MaxStreamsPerKey
 	if s.MaxTurns > 0 {
 		s.turns = make(chan struct{}, s.MaxTurns)
 	}
 	r := chi.NewRouter()
-	r.Use(s.observe, s.guard, s.boundBody, secureHeaders, s.origins.check)
+	r.Use(s.observe, s.guard, s.boundHeader, s.boundBody, secureHeaders, s.origins.check)
 	r.NotFound(s.page())
 	r.MethodNotAllowed(s.notAllowed(r))
 	for _, path := range []string{"/health", "/v1/health"} {
@@ -227,6 +234,12 @@ func (s *server) routes(r chi.Router) {
 func (o Options) withDefaults() Options {
 	if o.MaxBody <= 0 {
 		o.MaxBody = DefaultMaxBody
+	}
+	if o.MaxStreams <= 0 {
+		o.MaxStreams = DefaultStreams
+	}
+	if o.MaxStreamsPerKey <= 0 {
+		o.MaxStreamsPerKey = DefaultOfKey
 	}
 	if o.Keys == nil {
 		o.Keys = keys.Fixed(o.Key)

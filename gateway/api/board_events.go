@@ -19,7 +19,7 @@ const (
 )
 
 func (s *server) boardEventRoutes(r chi.Router) {
-	s.behind(r).read.Get("/api/boards/{board}/events", s.boardEvents)
+	s.behind(r).read.With(s.bounded).Get("/api/boards/{board}/events", s.boardEvents)
 }
 
 // boardEvents answers GET …/events?since=&task=&assignee=&tenant=&kinds=: one page of a board's history, or, to those who accept

@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,23 +13,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 )
-
-// boundBody gives a body its time to arrive, whoever reads it: net/http itself reads what a handler left, before it sends
-// the answer. Once the whole body was read, net/http lifts the bound to listen for the client's going, so that a turn may take
-// as long as it likes; a timeout of the whole server would cut it off.
-func (s *server) boundBody(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength != 0 {
-			control := http.NewResponseController(w)
-			_ = control.SetReadDeadline(time.Now().Add(s.BodyTime)) // only a test's recorder has none
-			r = r.WithContext(context.WithValue(r.Context(), writerKey{}, control))
-		}
-		next.ServeHTTP(w, r)
-	})
-}
 
 // readBody takes a whole JSON body within the bound. A length that is announced is refused before a byte is read.
 func (s *server) readBody(r *http.Request) ([]byte, error) {

@@ -26,7 +26,7 @@ func (s *server) talkRoutes(r chi.Router) {
 	to.chat.Post("/api/sessions/{session}/commands", s.handle(s.command))
 	to.chat.Post("/api/sessions/{session}/messages", s.say)
 	to.chat.Post("/api/sessions/{session}/stop", s.handle(s.stop))
-	to.read.Get("/api/sessions/{session}/events", s.watch)
+	to.read.With(s.bounded).Get("/api/sessions/{session}/events", s.watch)
 }
 
 // sessionParam is the session that a path names. It need not exist: saying something in it makes it.

@@ -2,8 +2,10 @@ package api
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 
+	"gatewayd/gateway/keys"
 	"gatewayd/internal/mutation"
 )
 
@@ -14,7 +16,7 @@ func (s *server) page() http.HandlerFunc {
 	if s.Page == nil {
 		return nothing
 	}
-	guarded := s.authenticate(s.Page)
+	guarded := s.need(keys.Read)(s.Page)
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case forPrograms(r):
@@ -24,8 +26,23 @@ func (s *server) page() http.HandlerFunc {
 		case mutation.On("fragment-without-authentication") && r.Header.Get("Gatewayd-Fragment") != "":
 			s.Page.ServeHTTP(w, r)
 		default:
-			guarded.ServeHTTP(w, r)
+			s.forPeople(guarded, w, r)
 		}
+	}
+}
+
+// forPeople shows a page to who is logged in and sends everybody else to the login. A part that a page fetches is refused instead: a login form
+// in the middle of a board helps nobody.
+func (s *server) forPeople(page http.Handler, w http.ResponseWriter, r *http.Request) {
+	caller, err := s.identify(r)
+	switch {
+	case err == nil:
+		page.ServeHTTP(w, r.WithContext(keys.With(r.Context(), caller)))
+	case asRefusal(err).status != http.StatusUnauthorized || r.Header.Get("Gatewayd-Fragment") != "" || r.Header.Get("Authorization") != "":
+		s.fail(w, r, err)
+	default:
+		back := url.Values{"next": {LocalPath(r.URL.RequestURI())}}
+		redirect(w, "/login?"+back.Encode())
 	}
 }
 

@@ -19,8 +19,11 @@ const most = 1000
 type New struct {
 	Name    string
 	Scopes  []Scope
-	Expires time.Duration // from now; zero: never
+	Expires time.Duration // from now, at most ExpiresMost; zero: never
 }
+
+// ExpiresMost is the longest that a key which ends by itself may live.
+const ExpiresMost = 10 * 365 * 24 * time.Hour
 
 // Add makes a key and gives its text, which is nowhere else and never shown again.
 func (s *Store) Add(n New) (Key, string, error) {
@@ -30,8 +33,11 @@ func (s *Store) Add(n New) (Key, string, error) {
 	if _, err := ParseScopes(words(n.Scopes)); err != nil {
 		return Key{}, "", err
 	}
-	if n.Expires < 0 {
-		return Key{}, "", &problem.Error{Kind: problem.Invalid, Field: "expires_in", Thing: "key " + n.Name, What: "would be over before it begins", Fate: "no key was made"}
+	if n.Expires < 0 || n.Expires > ExpiresMost {
+		return Key{}, "", &problem.Error{
+			Kind: problem.Invalid, Field: "expires_in", Thing: "key " + n.Name, What: "would end before it begins, or in more than ten years", Fate: "no key was made",
+			Remedy: "give a time between, or none for a key that does not end",
+		}
 	}
 	token := newToken()
 	e := entry{Key: Key{ID: newID(), Name: n.Name, Scopes: slices.Clone(n.Scopes), CreatedAt: s.now().UTC().Truncate(time.Second)}, Hash: hashOf(token)}

@@ -29,6 +29,8 @@ type Store struct {
 	keys    map[string]*entry
 	logins  map[string]*login
 	held    held
+
+	patience Patience
 }
 
 // Open reads the keys of a home. A home without any has none; Begin makes the first. A nil log is none.
@@ -211,4 +213,21 @@ func (s *Store) update(change func(*book) error) error {
 	s.refresh()
 	s.sweep()
 	return nil
+}
+
+// Ask is Check for a text that came from an address: wrong ones are counted, and an address that sent too many is told how long to wait. A right
+// key is let in all the same, so that nobody is locked out by a neighbour; only a weak one, which may just have been guessed, waits too.
+func (s *Store) Ask(text, address string) (k Key, wait time.Duration, ok bool) {
+	k, weak, ok := s.check(text)
+	if ok && !weak {
+		return k, 0, true
+	}
+	if ok {
+		wait = s.patience.Wait(address, s.now())
+		return k, wait, wait == 0
+	}
+	if text == "" { // nobody tries nothing
+		return Key{}, 0, false
+	}
+	return Key{}, s.patience.Wrong(address, s.now()), false
 }

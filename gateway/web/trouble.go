@@ -3,9 +3,9 @@ package web
 import (
 	"errors"
 	"net/http"
-	"net/url"
 	"strings"
 
+	"gatewayd/gateway/api"
 	"gatewayd/internal/problem"
 )
 
@@ -80,14 +80,5 @@ var loginProblems = map[string]string{
 // login answers GET /login. POST /login is the API's, which knows the keys.
 func (s *site) login(r *http.Request) (page, error) {
 	q := r.URL.Query()
-	return page{View: "login", Title: "Log in", Data: loginView{localPath(q.Get("next")), loginProblems[q.Get("problem")]}}, nil
-}
-
-// localPath keeps a path of ours and drops everything that a browser could take for another host.
-func localPath(next string) string {
-	u, err := url.Parse(next)
-	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || strings.ContainsAny(next, "\\\r\n\t") {
-		return "/"
-	}
-	return next
+	return page{View: "login", Title: "Log in", Data: loginView{api.LocalPath(q.Get("next")), loginProblems[q.Get("problem")]}}, nil
 }

@@ -5,6 +5,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"gatewayd/gateway/api"
 )
 
 func get(h http.Handler, path string, header ...string) *httptest.ResponseRecorder {
@@ -36,7 +38,7 @@ func TestLoginSendsNobodyToAnotherHost(t *testing.T) {
 	for next, want := range map[string]string{
 		"/boards/x?q=1": "/boards/x?q=1", "//evil.example/": "/", "https://evil.example": "/", `/\evil.example`: "/", "/a\nb": "/", "": "/", "javascript:alert(1)": "/",
 	} {
-		if got := localPath(next); got != want {
+		if got := api.LocalPath(next); got != want {
 			t.Errorf("next %q goes to %q, not %q", next, got, want)
 		}
 	}

@@ -138,6 +138,7 @@ var List = []Mutation{
 	{"unchanged-without-asking-the-rows", "gateway/tool", "TestAnUnchangedPageIsToldOnceAndOnlyWhileItIsThere"},
 	{"secrets-are-carried", "gateway/tool", "TestNoSecretIsCarriedFromOneCommandToTheNext"},
 	{"scope-is-not-asked", "gateway/api", "TestEveryRouteBehindTheKeyAsksForAScope"},
+	{"cookie-from-anywhere", "gateway/api", "TestACookieChangesNothingUnlessThisVeryOriginAsks"},
 	{"removed-key-is-accepted", "gateway/keys", "TestAKeyThatWasRemovedIsRefusedFromTheNextRequestOn"},
 	{"the-whole-disk-is-below-the-root", "gateway/tool", "TestAWriteStaysBelowItsRoot"},
 	{"fragment-without-authentication", "gateway/api", "TestNoPageAndNoFragmentIsShownWithoutTheKey"},
