@@ -7,6 +7,7 @@ import (
 
 	"gatewayd/gateway"
 	"gatewayd/gateway/api/openapi"
+	"gatewayd/gateway/keys"
 	"gatewayd/gateway/slash"
 	"gatewayd/kanban"
 	"gatewayd/sessiondb"
@@ -14,7 +15,7 @@ import (
 
 // answeredTypes are the Go types that are answered as they are, by the names that the description gives them.
 var answeredTypes = map[string]any{
-	"Accepted": gateway.Accepted{}, "Receipt": gateway.Receipt{}, "Command": slash.Command{}, "Check": Check{},
+	"Accepted": gateway.Accepted{}, "Receipt": gateway.Receipt{}, "Command": slash.Command{}, "Check": Check{}, "Key": keys.Key{},
 	"Session": sessiondb.Session{}, "Message": sessiondb.Message{}, "Hit": sessiondb.Hit{}, "StoreHealth": sessiondb.Health{},
 	"Approval": sessiondb.Approval{}, "Grant": sessiondb.Grant{},
 	"Task": kanban.Task{}, "Run": kanban.Run{}, "Event": kanban.Event{}, "Comment": kanban.Comment{}, "Attachment": kanban.Attachment{},
