@@ -182,36 +182,14 @@ func (b *board) status() BoardStatus {
 // Why answers why a card is not running, with the first gate that holds it first. It reads the board beside the
 // tick; the card's own state is that of this moment, the dispatcher's that of its last tick.
 func (d *Dispatcher) Why(ctx context.Context, slug kanban.Slug, task string) (Why, error) {
-	d.mu.Lock()
-	b := d.boards[slug]
-	if b == nil || b.handle == nil {
-		s := d.situation(time.Now())
-		d.mu.Unlock()
-		if s.Dispatcher != nil {
-			return d.whyUnserved(ctx, slug, task, s)
-		}
-		return d.whyUnread(slug, task)
+	ask, served := d.asker(slug)
+	if served {
+		return ask.why(ctx, task)
 	}
-	handle, outside := b.handle, b.outside
-	s := d.situation(time.Now())
-	s.Board = outside
-	held, known := b.holds[task]
-	d.mu.Unlock()
-	facts, err := Facts(ctx, handle, task)
-	if err != nil {
-		return Why{}, err
+	if ask.s.Dispatcher != nil {
+		return d.whyUnserved(ctx, slug, task, ask.s)
 	}
-	d.mu.Lock()
-	d.fill(&s, facts.Candidate)
-	d.mu.Unlock()
-	why := Explain(facts, s)
-	if known && len(why.Holds) > 0 && why.Holds[0].Reason == held.Reason {
-		why.Holds[0].Since = held.Since
-	}
-	if len(why.Holds) > 0 && why.Holds[0].Reason == NextTick {
-		why.Holds[0].Until = d.Status().NextTick
-	}
-	return why, nil
+	return d.whyUnread(slug, task)
 }
 
 // whyUnserved answers where this dispatcher serves no board: the board is opened for the answer alone.
