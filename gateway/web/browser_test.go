@@ -21,6 +21,14 @@ var theBrowser struct {
 	stop func()
 }
 
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if theBrowser.stop != nil {
+		theBrowser.stop()
+	}
+	os.Exit(code)
+}
+
 // newTab opens a page of its own in the browser, with the given size and colours; width 0 is a workstation's.
 func newTab(t *testing.T, width, height int64, colours string) context.Context {
 	t.Helper()
@@ -41,7 +49,7 @@ func newTab(t *testing.T, width, height int64, colours string) context.Context {
 	})
 	tab, closeTab := chromedp.NewContext(theBrowser.ctx)
 	t.Cleanup(closeTab)
-	ctx, cancel := context.WithTimeout(tab, 40*time.Second)
+	ctx, cancel := context.WithTimeout(tab, 90*time.Second)
 	t.Cleanup(cancel)
 	if width == 0 {
 		width, height = 1280, 800
@@ -50,7 +58,7 @@ func newTab(t *testing.T, width, height int64, colours string) context.Context {
 		call(ctx, network.Enable, network.EnableParams{}),
 		call(ctx, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{"Authorization": "Bearer " + testKey}}),
 		call(ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 600}),
-		call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: colours}}}),
+		dress(ctx, colours),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -59,9 +67,62 @@ func newTab(t *testing.T, width, height int64, colours string) context.Context {
 	return ctx
 }
 
+// dress makes the browser one of a person who likes it light or dark, and nothing that moves.
+func dress(ctx context.Context, colours string) error {
+	return call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: colours}, {Name: "prefers-reduced-motion", Value: "reduce"}}})
+}
+
 func call[P any](ctx context.Context, command cdp.Command[P, cdp.Empty], params P) error {
 	_, err := chromedp.Call(ctx, command, params)
 	return err
 }
 
 const testKey = "k-test"
+
+// window is what a person has in front of them.
+type window struct {
+	context.Context
+	t *testing.T
+}
+
+func (w window) do(steps ...chromedp.Action[chromedp.Void]) {
+	w.t.Helper()
+	if err := chromedp.Do(w, steps...); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// until waits for an expression of the page to be true, over any reload.
+func (w window) until(expression string) {
+	w.t.Helper()
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	for {
+		yes, err := chromedp.Run(w, chromedp.Evaluate[bool]("!!("+expression+")"))
+		if err == nil && yes {
+			return
+		}
+		select {
+		case <-look.C:
+		case <-w.Done():
+			shown, _ := chromedp.Run(w, chromedp.Evaluate[string]("document.body.innerText"))
+			w.t.Fatalf("never: %s (%v)\n%s", expression, err, shown)
+		}
+	}
+}
+
+// ask gives what an expression of the page is.
+func ask[T any](w window, expression string) T {
+	w.t.Helper()
+	got, err := chromedp.Run(w, chromedp.Evaluate[T](expression))
+	if err != nil {
+		w.t.Fatalf("%s: %v", expression, err)
+	}
+	return got
+}
+
+// keys presses keys, as kb names them.
+func (w window) keys(keys string, with ...chromedp.KeyOption) {
+	w.t.Helper()
+	w.do(chromedp.KeyEvent(keys, with...))
+}
