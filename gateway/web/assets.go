@@ -36,6 +36,7 @@ func readAssets() *assets {
 		if err != nil {
 			panic(err)
 		}
+		data = broken(entry.Name(), data)
 		sum := sha256.Sum256(data)
 		a.files[entry.Name()] = asset{data, mime.TypeByExtension(path.Ext(entry.Name())), hex.EncodeToString(sum[:8])}
 	}

@@ -23,7 +23,7 @@ type sessionsView struct {
 	List     []recent
 	Source   string // only these; "": all
 	Archived bool   // the archived ones among them
-	Next     string // query of the page that follows; "": there is none
+	Next     string // address of the page that follows; "": there is none
 	Sources  []string
 }
 
@@ -51,7 +51,7 @@ func (s *site) sessions(r *http.Request) (page, error) {
 	if len(list) == f.Limit {
 		last := list[len(list)-1]
 		q.Set("cursor", fmt.Sprintf("%d.%s", last.LastActive.UnixMicro(), last.ID))
-		v.Next = q.Encode()
+		v.Next = "/sessions?" + q.Encode()
 	}
 	p.Data = v
 	return p, err
@@ -70,7 +70,7 @@ func cursorOf(text string) (time.Time, string, error) {
 	return time.UnixMicro(micros), id, nil
 }
 
-// With gives the list's query with one thing changed, from its first page.
+// With gives the list's address with one thing changed, from its first page.
 func (v sessionsView) With(name, value string) string {
 	q := url.Values{}
 	if v.Source != "" {
@@ -83,7 +83,7 @@ func (v sessionsView) With(name, value string) string {
 	if value == "" {
 		q.Del(name)
 	}
-	return q.Encode()
+	return "/sessions?" + q.Encode()
 }
 
 // searchView is what a search found.
@@ -101,11 +101,9 @@ func (searchView) Sorts() []string {
 
 type hit struct {
 	sessiondb.Hit
-	Parts []excerpt
+	Called string // the conversation
+	Parts  []excerpt
 }
-
-// Name is what the hit's conversation is called.
-func (h hit) Name() string { return cmp.Or(h.Title, h.SessionID) }
 
 // excerpt is a piece of a hit's text; Hit says that it is what was searched for.
 type excerpt struct {
@@ -127,8 +125,14 @@ func (s *site) search(r *http.Request) (page, error) {
 	}
 	p.Title = "Search: " + v.Text
 	hits, err := s.Sessions.Search(r.Context(), sessiondb.Query{Text: v.Text, Limit: hitsOnPage, Sort: sessiondb.Sort(v.Sort), Context: true})
+	names := map[string]string{}
 	for _, one := range hits {
-		v.Hits = append(v.Hits, hit{one, excerptsOf(one.Snippet)})
+		if _, known := names[one.SessionID]; !known {
+			session, _ := s.Sessions.Session(r.Context(), one.SessionID) // one that was deleted meanwhile is called by its id
+			session.ID = one.SessionID
+			names[one.SessionID] = titleOf(session)
+		}
+		v.Hits = append(v.Hits, hit{one, names[one.SessionID], excerptsOf(one.Snippet)})
 	}
 	v.Full, p.Data = len(hits) == hitsOnPage, v
 	return p, err

@@ -143,4 +143,6 @@ var List = []Mutation{
 	{"the-whole-disk-is-below-the-root", "gateway/tool", "TestAWriteStaysBelowItsRoot"},
 	{"fragment-without-authentication", "gateway/api", "TestNoPageAndNoFragmentIsShownWithoutTheKey"},
 	{"answer-is-html", "gateway/web", "TestAnAnswerIsTextWhateverItSays"},
+	{"page-doubles-what-comes-again", "gateway/web", "TestALostConnectionLosesNothingAndDoublesNothing"},
+	{"page-approves-by-itself", "gateway/web", "TestNothingIsApprovedWithoutAClick"},
 }

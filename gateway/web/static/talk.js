@@ -22,8 +22,9 @@
   let live = "", queue = null, draft = "", loads = 0;
   const session = chat.dataset.session;
   const random = () => [...crypto.getRandomValues(new Uint8Array(12))].map(b => b.toString(16).padStart(2, "0")).join("");
-  const near = () => innerHeight + scrollY > document.documentElement.scrollHeight - 120;
-  const down = () => window.scrollTo(0, document.documentElement.scrollHeight);
+  let follow = !location.hash; // a reader who is at the end stays there
+  addEventListener("scroll", () => { follow = innerHeight + scrollY > document.documentElement.scrollHeight - 80; }, {passive: true});
+  const down = () => follow && window.scrollTo(0, document.documentElement.scrollHeight);
   const running = on => { document.body.classList.toggle("running", on); if (!on) $("now").textContent = ""; };
 
   // The turn that runs.
@@ -93,10 +94,10 @@
     },
   };
   const apply = e => {
-    const follow = near(), d = JSON.parse(e.data);
+    const d = JSON.parse(e.data);
     if (d.turn && (e.type === "turn" || d.turn !== live && e.type !== "ended")) begin(e.type, d);
     events[e.type](d);
-    if (follow) down();
+    down();
   };
 
   // load puts the rows in place. Events that come meanwhile wait; a turn that they end is in the rows already, or will be by its end.
@@ -105,13 +106,13 @@
     queue ??= [];
     const html = await part("log", location.pathname + location.search);
     if (mine !== loads) return;
-    const follow = near(), late = queue;
+    const late = queue;
     if (html !== null) merge(html);
     queue = null;
     const last = late.findLastIndex(e => e.type === "ended");
     if (last >= 0) { live = ""; running(false); load(); }
     late.slice(last + 1).forEach(apply);
-    if (follow) down();
+    down();
   }
   function merge(html) {
     const t = document.createElement("template"), had = new Map([...log.querySelectorAll(".turn")].map(s => [s.id, s]));
@@ -127,7 +128,6 @@
     const hear = {watching() { live = ""; running(false); load(); }}; // from now on nothing is missed
     for (const kind in events) hear[kind] = e => queue ? queue.push(e) : apply(e);
     page.listen("/api/sessions/" + session + "/events", hear);
-    if (!location.hash) down();
   }
 
   // Saying something. A message keeps its name until it is accepted, so one that is sent again is stored once.
@@ -144,12 +144,14 @@
       draft = text.value = "";
       suggest();
       if (a.session && a.session !== session && (a.accepted || a.object === "command.reply" && session)) return location.assign("/chat/" + encodeURIComponent(a.session));
+      follow = true;
       $("notes").replaceChildren(...a.text ? [piece("note", a.text)] : []);
       if (a.text) page.say(a.text);
       if (a.object === "command.reply" && session) { load(); page.refresh(); } else page.refresh("wait");
       down();
     } catch (err) { page.trouble(err.message + ". Your message is still in its field."); } finally { form.busy = false; text.focus(); }
   }
+  chat.addEventListener("refreshed", down);
   form.addEventListener("submit", e => { e.preventDefault(); send(); });
   $("stop").addEventListener("click", async () => {
     try { page.say((await page.call("POST", "/api/sessions/" + session + "/stop", {source: "web"})).text || "Stopped"); } catch (err) { page.trouble(err.message); }
