@@ -19,29 +19,105 @@ import (
 )
 
 func (c *cli) chatVerb() *cobra.Command {
-	var session string
-	var lines bool
+	var how chatFlags
 	cmd := c.readVerb(&cobra.Command{
-		Use: "chat [TEXT]", Short: "Talk to the running daemon",
-		Long: "With TEXT, or with text on a pipe, one message is sent and its answer printed. On a terminal without TEXT, lines are sent one\n" +
-			"by one until end of input; a line that begins with / is a command, see /help. Ctrl-C stops the answer that is being given, a\n" +
-			"second one leaves. What tools ask to do is asked here: y, session, always or n.\n\n" +
+		Use: "chat [TEXT | -]", Short: "Talk to the running daemon",
+		Long: "On a terminal without TEXT this is a conversation: what you type is answered while you type on. Enter says it, Alt-Enter or Ctrl-J\n" +
+			"begins a new line, Tab completes commands (see /help), Up and Ctrl-R find what you said before; a line that begins with a space is\n" +
+			"not kept. Ctrl-C stops the answer, a second one leaves, and so does Ctrl-D in an empty line.\n\n" +
+			"With TEXT, or with text on a pipe, one message is said and its answer printed. TEXT comes first and what is piped after it:\n" +
+			"`gatewayd chat \"what is wrong here?\" < build.log`. A - stands for standard input.\n\n" +
 			"With --jsonl another program speaks: one JSON object per line, as docs/chat.md says.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if lines {
-				return c.jsonl(cmd.Context(), session, args)
+			if how.lines {
+				return c.jsonl(cmd.Context(), how.session, args)
 			}
-			cl, err := c.dial()
-			if err != nil {
-				return err
-			}
-			t := &talk{client: cl, out: c.std.out, err: c.std.err, json: c.json, session: session}
-			return t.run(cmd.Context(), c.std.in, args)
+			return c.chat(cmd.Context(), how, args)
 		},
 	})
-	cmd.Flags().StringVar(&session, "session", "", "conversation to go on with (default: a new one)")
-	cmd.Flags().BoolVar(&lines, "jsonl", false, "speak JSON lines on standard input and output, for another program")
+	flags := cmd.Flags()
+	flags.StringVar(&how.session, "session", "", "conversation to go on with, by its id or title (default: a new one)")
+	flags.BoolVar(&how.begin, "new", false, "begin a new conversation; with --session, under that name, and only if there is none")
+	flags.BoolVar(&how.whole, "no-stream", false, "print answers in one piece, when they are complete")
+	flags.BoolVar(&how.reasoning, "reasoning", false, "show the model's reasoning, on a terminal")
+	flags.BoolVar(&how.lines, "jsonl", false, "speak JSON lines on standard input and output, for another program")
+	_ = cmd.RegisterFlagCompletionFunc("session", c.completeSession)
+	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	return cmd
+}
+
+// chatFlags are how a person wants to talk.
+type chatFlags struct {
+	taste
+	session      string
+	begin, lines bool
+}
+
+// chat says one message, or has a conversation.
+func (c *cli) chat(ctx context.Context, how chatFlags, args []string) error {
+	cl, err := c.dial()
+	if err != nil {
+		return err
+	}
+	in, person := terminalOf(c.std.in)
+	person = person && isTerminal(c.std.in) && len(args) == 0
+	text := ""
+	if !person {
+		if text, err = c.toSay(args); err != nil {
+			return err
+		}
+	}
+	session, begun, err := cl.conversation(ctx, how)
+	if err != nil {
+		return err
+	}
+	if out, drawn := terminalOf(c.std.out); person && drawn && c.drawable() {
+		return c.onDesk(ctx, in, out, session, begun, how.taste)
+	}
+	t := &talk{client: cl, out: c.std.out, err: c.std.err, json: c.json, whole: how.whole, session: session}
+	return t.run(ctx, c.std.in, text, person)
+}
+
+// drawable reports that the output is a terminal on which rows can be painted anew.
+func (c *cli) drawable() bool {
+	loaded, err := c.load()
+	return err == nil && !c.json && isTerminal(c.std.out) && !dumb(loaded.Environ)
+}
+
+// conversation is the one to go on with, or the name of a new one; begun reports that something was said in it.
+func (cl *client) conversation(ctx context.Context, how chatFlags) (session string, begun bool, err error) {
+	if how.session == "" {
+		err = cl.call(ctx, http.MethodGet, "/api/status", nil, nil) // a daemon that is not there is said before anything is typed
+		return newSessionID(), false, err
+	}
+	session, begun, err = cl.find(ctx, how.session)
+	switch {
+	case err != nil || !begun:
+		return session, false, err
+	case how.begin:
+		return "", false, &problem.Error{
+			Kind: problem.Conflict, Thing: "session " + how.session, What: "exists already", Fate: "nothing was said", Remedy: "go on with it without --new, or choose another name",
+		}
+	}
+	session, err = cl.reopen(ctx, session)
+	return session, true, err
+}
+
+// find gives the conversation of an id or a title.
+func (cl *client) find(ctx context.Context, name string) (session string, there bool, err error) {
+	err = cl.call(ctx, http.MethodGet, sessionPath(name, ""), nil, nil)
+	if err == nil {
+		return name, true, nil
+	}
+	if !problem.Is(err, problem.NotFound) {
+		return "", false, err
+	}
+	for _, s := range newest(ctx, func() (*client, error) { return cl, nil }) {
+		if s.Title == name {
+			return s.ID, true, nil
+		}
+	}
+	return name, false, nil
 }
 
 // newSessionID names a conversation that begins on a command line.
@@ -91,6 +167,7 @@ type talk struct {
 	*client
 	out, err io.Writer
 	json     bool
+	whole    bool // the answer in one piece
 	session  string
 
 	lines      <-chan string    // what a person types; nil: nobody can be asked
@@ -101,32 +178,19 @@ type talk struct {
 	shown      bool             // there was a piece
 }
 
-// run says one message, or what is typed.
-func (t *talk) run(ctx context.Context, in io.Reader, args []string) (err error) {
-	if t.session == "" {
-		t.session = newSessionID()
-	} else if t.session, err = t.reopen(ctx, t.session); err != nil {
-		return err
-	}
+// run says one message, or, of a person, what is typed.
+func (t *talk) run(ctx context.Context, in io.Reader, text string, person bool) error {
 	interrupts := make(chan os.Signal, 2)
 	signal.Notify(interrupts, os.Interrupt)
 	defer signal.Stop(interrupts)
 	t.interrupts = interrupts
-	person := isTerminal(in)
-	if person {
+	if isTerminal(in) {
 		t.lines = typed(in)
 	}
-	switch {
-	case len(args) > 0:
-		return t.say(ctx, words(args, 0))
-	case person:
+	if person {
 		return t.converse(ctx)
 	}
-	text, err := io.ReadAll(in)
-	if err != nil {
-		return err
-	}
-	return t.say(ctx, string(text))
+	return t.say(ctx, text)
 }
 
 // typed gives the lines of a terminal until its end.

@@ -19,6 +19,9 @@ type event struct {
 
 // Names of the events of a turn, as the API sends them.
 const (
+	evWatching = "watching"
+	evTurn     = "turn"
+	evDecided  = "decided"
 	evCommand  = "command"
 	evDelta    = "delta"
 	evThought  = "reasoning"
@@ -50,6 +53,10 @@ type approval struct {
 	Effect  string `json:"effect"`
 	Reason  string `json:"reason"`
 	Expires string `json:"expires_at"`
+
+	State    string `json:"state"`
+	Decision string `json:"decision"`
+	By       string `json:"decided_by"`
 }
 
 // turnEnd is what became of a turn.
@@ -61,6 +68,10 @@ type turnEnd struct {
 	Interrupted bool   `json:"interrupted"`
 	Error       string `json:"error"`
 	ExitReason  string `json:"exit_reason"`
+	Usage       struct {
+		Prompt     int64 `json:"prompt_tokens"`
+		Completion int64 `json:"completion_tokens"`
+	} `json:"usage"`
 }
 
 // open says a text in a conversation and gives the stream of its turn. The turn ends when the stream is closed.

@@ -139,7 +139,7 @@ func (t *talk) show(e event) error {
 	}
 	switch e.name {
 	case evDelta:
-		if !t.json {
+		if !t.json && !t.whole {
 			t.said, t.shown = h.Text, true
 			fmt.Fprint(t.out, onTerminal(t.out, h.Text))
 		}
