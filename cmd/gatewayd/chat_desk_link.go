@@ -291,7 +291,7 @@ func (d *desk) lost(err error) {
 
 // back goes on with a conversation after the watch has begun, or begun again. Of a turn that runs on, what is told anew is what was
 // seen already; where the daemon is another process, the answer begins anew, or is in the rows.
-func (d *desk) back(ctx context.Context, e told) {
+func (d *desk) back(ctx context.Context, e happened) {
 	d.away = nil
 	before := d.watching.seq
 	d.watching.seq = e.Seq

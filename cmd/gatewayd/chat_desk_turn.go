@@ -30,8 +30,8 @@ type toolSeen struct {
 	since           time.Time
 }
 
-// told is the data of an event, as far as a desk shows it.
-type told struct {
+// happened is the data of an event, as far as a desk shows it.
+type happened struct {
 	happening
 	Seq    int64   `json:"seq"`
 	Turn   string  `json:"turn"`
@@ -44,7 +44,7 @@ func (d *desk) hear(ctx context.Context, h heard) {
 		d.lost(h.err)
 		return
 	}
-	var e told
+	var e happened
 	if json.Unmarshal(h.event.data, &e) != nil {
 		return // of a newer daemon
 	}
@@ -59,7 +59,7 @@ func (d *desk) hear(ctx context.Context, h heard) {
 }
 
 // happens shows one event of a turn.
-func (d *desk) happens(name string, e told) {
+func (d *desk) happens(name string, e happened) {
 	switch name {
 	case evTurn:
 		d.begin(e)
@@ -89,7 +89,7 @@ func (d *desk) happens(name string, e told) {
 }
 
 // begin shows a turn that begins: with the message that it answers, unless that stands above already.
-func (d *desk) begin(e told) {
+func (d *desk) begin(e happened) {
 	if d.turn != nil && d.turn.id == e.Turn && !d.turn.unheard {
 		return // seen before the connection was lost
 	}
@@ -170,7 +170,7 @@ func (d *desk) pause() {
 	d.print(d.prose.End()...)
 }
 
-func (d *desk) started(e told) {
+func (d *desk) started(e happened) {
 	for _, known := range d.turn.tools {
 		if known.id == e.CallID {
 			return
@@ -184,7 +184,7 @@ func (d *desk) started(e told) {
 }
 
 // finished shows a call on one line, with its outcome and how long it took.
-func (d *desk) finished(e told) {
+func (d *desk) finished(e happened) {
 	if d.turn.seen[e.CallID] {
 		return
 	}
