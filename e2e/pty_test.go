@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"bytes"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -113,7 +115,7 @@ func (p *person) sees(words ...string) {
 // until waits for something to become true of all that is shown.
 func (p *person) until(what string, ok func(all string) bool) {
 	p.t.Helper()
-	bound := time.NewTimer(patience)
+	bound := time.NewTimer(seen)
 	defer bound.Stop()
 	for !ok(p.all()) {
 		select {
@@ -144,7 +146,7 @@ func (p *person) ends() int {
 	p.t.Helper()
 	select {
 	case <-p.over:
-	case <-time.After(patience):
+	case <-time.After(seen):
 		p.t.Fatalf("it does not end\n%s", p.all())
 	}
 	err := p.cmd.Wait()
@@ -157,5 +159,77 @@ func (p *person) ends() int {
 	return 0
 }
 
-// times counts how often a text is shown.
-func (p *person) times(text string) int { return strings.Count(p.all(), text) }
+// passer is a way to a daemon that can be cut.
+type passer struct {
+	net.Listener
+	mu   sync.Mutex
+	open []net.Conn
+	mute bool
+}
+
+func newPasser(t *testing.T, w *scene) *passer {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &passer{Listener: l}
+	t.Cleanup(func() { _ = l.Close(); p.cut() })
+	go func() {
+		for {
+			from, err := l.Accept()
+			if err != nil {
+				return
+			}
+			to, err := net.Dial("tcp", strings.TrimPrefix(w.base, "http://"))
+			if err != nil {
+				_ = from.Close()
+				continue
+			}
+			p.mu.Lock()
+			p.open = append(p.open, from, to)
+			p.mu.Unlock()
+			go func() { _, _ = io.Copy(to, from); _ = to.Close() }()
+			go func() { _, _ = io.Copy(p.back(from), to); _ = from.Close() }()
+		}
+	}()
+	return p
+}
+
+func (p *passer) addr() string { return p.Addr().String() }
+
+// cut closes each connection that is open now.
+func (p *passer) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.open {
+		_ = c.Close()
+	}
+	p.open = nil
+}
+
+// seen is how long a person waits for something to be shown.
+const seen = 20 * time.Second
+
+// deaf makes the way lead there and not back: what the daemon answers is lost.
+func (p *passer) deaf(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mute = on
+}
+
+func (p *passer) back(to io.Writer) io.Writer {
+	return writerFunc(func(b []byte) (int, error) {
+		p.mu.Lock()
+		lost := p.mute && bytes.Contains(b, []byte("message.accepted"))
+		p.mu.Unlock()
+		if lost {
+			return len(b), nil
+		}
+		return to.Write(b)
+	})
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (w writerFunc) Write(b []byte) (int, error) { return w(b) }

@@ -22,8 +22,8 @@ func (c *cli) chatVerb() *cobra.Command {
 	var how chatFlags
 	cmd := c.readVerb(&cobra.Command{
 		Use: "chat [TEXT | -]", Short: "Talk to the running daemon",
-		Long: "On a terminal without TEXT this is a conversation: what you type is answered while you type on. Enter says it, Alt-Enter or Ctrl-J\n" +
-			"begins a new line, Tab completes commands (see /help), Up and Ctrl-R find what you said before; a line that begins with a space is\n" +
+		Long: "On a terminal without TEXT this is a conversation: what you type is answered while you type on. Enter says it, Alt-Enter begins a\n" +
+			"new line, Tab completes commands (see /help), Up and Ctrl-R find what you said before; a line that begins with a space is\n" +
 			"not kept. Ctrl-C stops the answer, a second one leaves, and so does Ctrl-D in an empty line.\n\n" +
 			"With TEXT, or with text on a pipe, one message is said and its answer printed. TEXT comes first and what is piped after it:\n" +
 			"`gatewayd chat \"what is wrong here?\" < build.log`. A - stands for standard input.\n\n" +

@@ -38,6 +38,7 @@ type desk struct {
 	away     *absence // nil: the daemon is there
 
 	printed []string       // since the last frame
+	shown   terminal.Frame // the last one
 	prose   terminal.Prose // the answer
 	aside   terminal.Prose // the model's reasoning
 	turn    *turnSeen      // nil: none runs
@@ -45,7 +46,9 @@ type desk struct {
 	waiting []spoken       // accepted, or on its way, and not begun
 	asked   []approval
 	stops   int // how often a stop was asked for
-	left    bool
+
+	stopping <-chan struct{} // closed when the daemon has heard the last one; nil: none was asked for
+	left     bool
 }
 
 // taste is how a person wants it.
@@ -86,6 +89,7 @@ func (c *cli) onDesk(ctx context.Context, in, out *os.File, session string, begu
 	go func() { used <- d.term.Use(ctx) }()
 	d.greet(ctx, begun)
 	d.talk(ctx)
+	waitFor(ctx, d.stopping, stopBound)
 	d.term.Close()
 	if err := <-used; err != nil {
 		return &problem.Error{Kind: problem.Unavailable, Thing: "the terminal", What: "cannot be used", Err: err}
@@ -236,13 +240,24 @@ func (d *desk) interrupt(ctx context.Context) {
 	case d.stops > 1:
 		d.left = true
 	case d.turn != nil:
-		session := d.session
-		go func() { _, _ = ask(d, func(cl *client) (any, error) { cl.stop(ctx, session); return nil, nil }) }()
+		d.stopTurn(ctx, d.session)
 	case d.takeBack():
 		d.stops = 0
 	default:
 		d.print(d.palette.Paint(terminal.Dim, "Ctrl-C again leaves, or Ctrl-D"))
 	}
+}
+
+// stopBound is what a stop may take to be heard when the person leaves.
+const stopBound = 3 * time.Second
+
+func (d *desk) stopTurn(ctx context.Context, session string) {
+	heard := make(chan struct{})
+	d.stopping = heard
+	go func() {
+		defer close(heard)
+		_, _ = ask(d, func(cl *client) (any, error) { cl.stop(ctx, session); return nil, nil })
+	}()
 }
 
 // takeBack gives up what is not accepted yet.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,8 +21,12 @@ func (d *desk) draw() {
 	if len(d.asked) > 0 {
 		prompt = "y, session, always or n? "
 	}
-	d.term.Show(terminal.Frame{Above: d.printed, Rows: d.below(), Prompt: d.palette.Paint(terminal.Bold, prompt), Busy: d.turn != nil})
-	d.printed = nil
+	f := terminal.Frame{Above: d.printed, Rows: d.below(), Prompt: d.palette.Paint(terminal.Bold, prompt), Busy: d.turn != nil}
+	if len(f.Above) == 0 && f.Prompt == d.shown.Prompt && f.Busy == d.shown.Busy && slices.Equal(f.Rows, d.shown.Rows) {
+		return
+	}
+	d.term.Show(f)
+	d.printed, d.shown = nil, f
 }
 
 // below are the rows between what stays and the line that is edited.

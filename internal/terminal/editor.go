@@ -43,7 +43,7 @@ func newEditor(history *History, palette Palette) *editor {
 	a.Prompt = ""
 	a.SetStyles(textarea.Styles{})
 	a.SetVirtualCursor(false)
-	a.KeyMap.InsertNewline = key.NewBinding(key.WithKeys("alt+enter", "ctrl+j", "shift+enter"))
+	a.KeyMap.InsertNewline = key.NewBinding(key.WithKeys("alt+enter", "shift+enter"))
 	a.KeyMap.Paste = key.NewBinding(key.WithDisabled()) // it would start a program; terminals paste by themselves
 	a.KeyMap.CopySelection = key.NewBinding(key.WithDisabled())
 	a.KeyMap.SelectAll = key.NewBinding(key.WithDisabled())

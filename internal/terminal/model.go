@@ -15,6 +15,9 @@ type model struct {
 	prompt string
 	busy   bool
 	ended  bool
+
+	completing bool
+	held       []tea.Msg // keys that were pressed while completions are looked up
 }
 
 // completed are the choices for a line.
@@ -34,14 +37,10 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case Frame:
 		above, m.rows, m.prompt, m.busy = msg.Above, msg.Rows, msg.Prompt, msg.Busy
-	case tea.KeyPressMsg:
-		then = m.press(msg)
-	case tea.PasteMsg:
-		m.editor.insert(msg.Content)
+	case tea.KeyPressMsg, tea.PasteMsg:
+		then = m.typed(msg)
 	case completed:
-		if m.editor.area.Value() == msg.line {
-			m.editor.offer(msg.choices)
-		}
+		then = m.offered(msg)
 	case resized:
 		m.screen.width, m.screen.height = msg.width, msg.height
 		m.inputs.put(Input{Kind: Resized, Width: msg.width})
@@ -68,6 +67,42 @@ func (m *model) paint(above []string) {
 	}
 }
 
+// typed takes a key or a paste. While completions are looked up it waits, so that keys do what they would have done a moment later;
+// but for Ctrl-C.
+func (m *model) typed(msg tea.Msg) tea.Cmd {
+	k, isKey := msg.(tea.KeyPressMsg)
+	switch {
+	case m.completing && (!isKey || k.String() != "ctrl+c"):
+		m.held = append(m.held, msg)
+		return nil
+	case isKey:
+		m.completing, m.held = false, nil
+		return m.press(k)
+	}
+	m.editor.insert(msg.(tea.PasteMsg).Content) //nolint:forcetypeassert // it is one of two
+	return nil
+}
+
+// offered takes completions, and the keys that waited for them.
+func (m *model) offered(c completed) tea.Cmd {
+	if !m.completing || m.editor.area.Value() != c.line {
+		return nil // given up
+	}
+	m.completing = false
+	m.editor.offer(c.choices)
+	for len(m.held) > 0 {
+		msg := m.held[0]
+		rest := m.held[1:]
+		m.held = nil
+		then := m.typed(msg)
+		m.held = append(m.held, rest...)
+		if then != nil {
+			return then
+		}
+	}
+	return nil
+}
+
 // press does what a key means.
 func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 	switch name := k.String(); {
@@ -78,12 +113,13 @@ func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 	case name == "ctrl+l":
 		_, _ = m.screen.out.Write([]byte("\x1b[2J\x1b[H"))
 		m.screen.forget()
-	case name == "enter":
+	case name == "enter" || name == "ctrl+j": // what was typed before keys were read one by one ends with a newline
 		m.editor.search = nil
 		text, err := m.editor.take()
 		m.inputs.put(Input{Kind: Line, Text: text, Err: err})
 	default:
 		if m.editor.press(k) && m.options.Complete != nil {
+			m.completing = true
 			return m.complete(m.editor.area.Value())
 		}
 	}
