@@ -39,7 +39,7 @@ func (d *desk) below() (rows []string) {
 	}
 	if d.turn != nil {
 		for _, t := range d.turn.tools {
-			rows = append(rows, d.toolRow(t, d.palette.Paint(terminal.Dim, seconds(t.since))))
+			rows = append(rows, d.toolRow(t, d.palette.Paint(terminal.Dim, sinceWords(t.since))))
 		}
 	}
 	for _, m := range d.waiting {
@@ -74,11 +74,11 @@ func (d *desk) state() string {
 	case d.turn.text == "" || d.turn.thinks:
 		doing = "thinks"
 	}
-	return fmt.Sprintf("%s %s· Ctrl-C stops", doing, seconds(d.turn.since))
+	return fmt.Sprintf("%s %s· Ctrl-C stops", doing, sinceWords(d.turn.since))
 }
 
-// seconds is how long something takes already, once that is worth telling.
-func seconds(since time.Time) string {
+// sinceWords is how long something takes already, once that is worth telling.
+func sinceWords(since time.Time) string {
 	if d := time.Since(since).Truncate(time.Second); d > 0 {
 		return took(d.Round(time.Second)) + " "
 	}

@@ -30,7 +30,7 @@ func (a *absence) words(waiting int) string {
 	if a.why != "" {
 		said = a.why
 	}
-	said += "; looking for it " + seconds(a.since)
+	said += "; looking for it " + sinceWords(a.since)
 	if waiting > 0 {
 		said += "· nothing is lost, " + many(waiting, "message") + " of yours will be answered · Ctrl-C takes back what is not sent"
 	}
