@@ -247,6 +247,14 @@ func (g *Gateway) Interrupt(session string, cause error) bool {
 	return ok && c.interrupt(cause)
 }
 
+// InterruptMessage is Interrupt for the turn that answers one message, and leaves any other alone.
+func (g *Gateway) InterruptMessage(session, uid string, cause error) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c, ok := g.conversations[session]
+	return ok && c.turn != nil && c.turn.say.UID == uid && c.interrupt(cause)
+}
+
 // Status gives a picture of the moment.
 func (g *Gateway) Status() Status {
 	g.mu.Lock()

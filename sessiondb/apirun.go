@@ -77,12 +77,17 @@ const (
 	lastEvent   = `SELECT coalesce(max(seq), 0) FROM run_events WHERE run_id = ?`
 )
 
-// PutRun stores a run that is asked for. Its session exists.
-func (s *Store) PutRun(ctx context.Context, r Run) error {
+// PutRun stores a run that is asked for, with its first events. Its session exists.
+func (s *Store) PutRun(ctx context.Context, r Run, first ...RunEvent) error {
 	return s.file.Write(ctx, sqlite.Op{
 		Label: "put run", Patience: sqlite.Transcript,
 		Do: func(tx *sqlite.Tx) error {
 			_, err := tx.Exec(putRun, r.ID, r.Session, r.Owner, r.UID, null(r.Response), r.Model, r.Status, r.CreatedAt.UnixMicro())
+			for i, e := range first {
+				if err == nil {
+					_, err = tx.Exec(putRunEvent, r.ID, i+1, e.Name, string(e.Body), r.CreatedAt.UnixMicro())
+				}
+			}
 			return during("put run", err)
 		},
 		Done: func(c *sqlite.Conn) (bool, error) { return exists(c, `SELECT 1 FROM runs WHERE id = ?`, r.ID) },
@@ -265,6 +270,29 @@ func (s *Store) RunEvents(ctx context.Context, id string, after int64, limit int
 	})
 	return out, err
 }
+
+// TurnOf reads the rows of the turn that answers a message, by the uid of that, folded or not; none when it is no row.
+func (s *Store) TurnOf(ctx context.Context, uid string) (out []Message, err error) {
+	err = s.file.Read(ctx, func(c *sqlite.Conn) error {
+		var session, turn string
+		out = nil
+		found, err := c.Row(`SELECT session_id, coalesce(turn_id, '') FROM messages WHERE uid = ?`, []any{uid}, &session, &turn)
+		if err != nil || !found || turn == "" {
+			return err
+		}
+		rows, err := s.queryMessages(c, nil, selectTurnOnce, session, turn)
+		for i, m := range rows {
+			if i+1 == len(rows) || rows[i+1].OriginID != m.OriginID { // a copy that a compaction made stands for its original
+				out = append(out, m)
+			}
+		}
+		return err
+	})
+	return out, err
+}
+
+// selectTurnOnce gives what is shown of a turn, in the order in which it was said.
+const selectTurnOnce = selectRow + ` FROM messages WHERE session_id = ?1 AND turn_id = ?2 AND (active = 1 OR compacted = 1) ORDER BY origin_id, active, id`
 
 // KeepRuns forgets runs that ended longer ago than age, and of the others the oldest beyond most. What was said in them stays. It gives
 // their number.
