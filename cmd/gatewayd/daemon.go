@@ -23,6 +23,7 @@ import (
 	"gatewayd/gateway"
 	"gatewayd/gateway/keys"
 	"gatewayd/gateway/provider"
+	"gatewayd/gateway/runs"
 	"gatewayd/internal/lastrun"
 	"gatewayd/internal/logfile"
 	"gatewayd/internal/problem"
@@ -68,6 +69,7 @@ type daemon struct {
 	tools      *tool.Set
 	gateway    *gateway.Gateway
 	approvals  *gateway.Approvals
+	runs       *runs.Desk
 	servers    *tool.MCP
 	dispatcher *dispatch.Dispatcher
 	notifier   *notify.Notifier
@@ -340,7 +342,13 @@ func (d *daemon) makeGateway(ctx context.Context) error {
 	options.LastRun = lastrun.Read(d.config.Home)
 	d.gateway = gateway.New(options)
 	d.decide("terminal tool", d.config.Tools.Terminal, from(d.config.Origins["tools.terminal"]))
-	_, err = d.gateway.Recover(ctx) // what it found and did is in the log
+	d.runs = runs.New(runs.Options{
+		Store: d.store, Chat: d.gateway, Approvals: d.approvals, Most: d.config.API.MaxConcurrentRuns, Keep: d.config.API.KeepRuns,
+		KeepResponses: d.config.API.KeepResponses, Log: d.log,
+	})
+	if _, err = d.gateway.Recover(ctx); err == nil { // what it found and did is in the log
+		_ = d.runs.Recover(ctx) // likewise; it is tried again
+	}
 	return err
 }
 

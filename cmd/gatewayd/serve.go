@@ -29,7 +29,7 @@ import (
 //	                │ registry: state.db, kanban.db, boards/*       │
 //	                └───────────────────────────────────────────────┘
 //
-// Beside them mcp keeps the MCP servers whose tools the conversations use, and the gate lets workers of this home wait for the model's provider in one queue with the conversations.
+// Beside them runs keeps the events of turns that nobody waits for, mcp keeps the MCP servers whose tools the conversations use, and the gate lets workers of this home wait for the model's provider in one queue with the conversations.
 //
 // The order below is the order of being told to stop. Conversations drain while the API still delivers their
 // last words; what others stand on (watchdog, reaper, registry) ends when they have ended. Closing every file is
@@ -51,6 +51,7 @@ func (c *cli) serve(ctx context.Context) (err error) {
 		{name: "conversations", run: d.converse},
 		{name: "gate", run: d.gates.Run},
 		{name: "notifier", run: d.notifier.Run},
+		{name: "runs", run: d.runs.Run, outlasts: true}, // until the last turn has told its run how it ended
 		{name: "maintenance", run: d.maintain, outlasts: true},
 		{name: "mcp", run: d.servers.Run, outlasts: true},
 		{name: "watchdog", run: d.watch, outlasts: true},

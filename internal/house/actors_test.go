@@ -15,14 +15,14 @@ const (
 )
 
 // order is the order of being told to stop. Every actor has its place in it; not every one exists yet.
-var order = []string{"signals", "dispatcher", "api", "conversations", "gate", "notifier", "maintenance", "mcp", "watchdog", "reaper", "registry"}
+var order = []string{"signals", "dispatcher", "api", "conversations", "gate", "notifier", "runs", "maintenance", "mcp", "watchdog", "reaper", "registry"}
 
 // required are those without which the daemon is not the daemon.
 var required = []string{"signals", "dispatcher", "api", "conversations", "maintenance", "watchdog", "reaper", "registry"}
 
 // actorOf says which actor a package with a Run of its own is.
 var actorOf = map[string]string{
-	"gateway": "conversations", "gateway/provider": "gate", "gateway/tool": "mcp", "kanban/dispatch": "dispatcher", "kanban/notify": "notifier",
+	"gateway": "conversations", "gateway/runs": "runs", "gateway/provider": "gate", "gateway/tool": "mcp", "kanban/dispatch": "dispatcher", "kanban/notify": "notifier",
 	"reaper": "reaper", "registry": "registry", "systemd": "watchdog",
 }
 
