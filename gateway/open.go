@@ -137,6 +137,16 @@ func (t *turn) prompt() (string, error) {
 	return prompt, err
 }
 
+// HistoryRows are the rows of a session that begins with what a client told. A history that ends before an answer gets the sentence that a
+// request would carry in its place, so that nobody takes it for a turn that was cut off.
+func HistoryRows(history []provider.Message) []sessiondb.NewMessage {
+	rows := historyRows(history)
+	if n := len(rows); n > 0 && (rows[n-1].Role != roleAssistant || len(rows[n-1].ToolCalls) > 0) {
+		rows = append(rows, sessiondb.NewMessage{Role: roleAssistant, Content: gapAnswer, Kind: kindHistory})
+	}
+	return rows
+}
+
 // historyRows turns what a client told into rows. System messages are not rows: the prompt is the session's.
 func historyRows(history []provider.Message) []sessiondb.NewMessage {
 	var rows []sessiondb.NewMessage

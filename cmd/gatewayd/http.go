@@ -33,10 +33,15 @@ func (d *daemon) makeAPI(context.Context) error {
 			Stopping: d.apiStops, MCP: d.mcp(), RunToken: d.signer.Fence,
 			Keys: d.keys, Addr: d.listener.Addr().String(), AllowedHosts: d.config.API.AllowedHosts,
 			AllowedOrigins: d.config.API.AllowedOrigins, MaxBody: d.config.API.MaxBodyBytes, MaxTurns: d.config.API.MaxConcurrentTurns,
-			Page: d.page(), SystemPrompt: d.config.Agent.SystemPrompt, PID: os.Getpid(), Version: version, Started: d.started, Metrics: metrics, Log: d.log, Approvals: d.approvals, Settings: settingsDoor{d},
+			Page: d.page(), SystemPrompt: d.config.Agent.SystemPrompt, PID: os.Getpid(), Version: version, Started: d.started, Metrics: metrics, Log: d.log, Approvals: d.approvals, Responses: d.store, Runs: d.runs, Forget: d.forget, Settings: settingsDoor{d},
 		}),
 	}
 	return nil
+}
+
+// forget removes what tools keep of a conversation that was deleted, and ends its commands.
+func (d *daemon) forget(ctx context.Context, session string) error {
+	return errors.Join(d.tools.DropSession(ctx, session), spillOf(d.config).Drop(session))
 }
 
 // answeredShapes are what the doors of this package answer, for the description of the API.

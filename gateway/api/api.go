@@ -36,7 +36,9 @@ type Chat interface {
 	Status() gateway.Status
 	Post(ctx context.Context, say gateway.Say) (gateway.Accepted, error)
 	Watch(ctx context.Context, session string, sink func(gateway.Event)) error
+	Attach(session string, sink func(gateway.Event)) (wait func(ctx context.Context) error)
 	Interrupt(session string, cause error) bool
+	Forget(session string, cause error) (dropped int)
 }
 
 // Sessions reads what was said, and where it is said: sessiondb.Store.
@@ -49,6 +51,11 @@ type Sessions interface {
 	Sessions(ctx context.Context, filter sessiondb.ListFilter) ([]sessiondb.Session, error)
 	Messages(ctx context.Context, session string, filter sessiondb.MessageFilter) ([]sessiondb.Message, error)
 	Search(ctx context.Context, query sessiondb.Query) ([]sessiondb.Hit, error)
+	Fork(ctx context.Context, from string, upTo int64, n sessiondb.NewSession) (sessiondb.Session, error)
+	SetFlags(ctx context.Context, id string, f sessiondb.SessionFlags) error
+	EndSession(ctx context.Context, id, reason string) (stamped bool, err error)
+	Reopen(ctx context.Context, id string) error
+	Delete(ctx context.Context, ids ...string) (sessiondb.Deleted, error)
 }
 
 // Store says how the store of the conversations is: sessiondb.Store. State is asked as often as a supervisor likes.
@@ -111,7 +118,12 @@ type Options struct {
 	Notices  Notices // nil: nobody can be subscribed
 
 	Approvals Approvals // nil: nobody is asked
-	Settings  Settings  // nil: nothing is said of them
+	Responses Responses // nil: the Responses API is off
+	Runs      Runs      // nil: nothing runs in the background
+
+	// Forget removes what the tools keep of a conversation that was deleted, and ends its commands; nil: they keep nothing.
+	Forget   func(ctx context.Context, session string) error
+	Settings Settings // nil: nothing is said of them
 
 	Model  func() provider.Description   // nil: unknown
 	Checks func(context.Context) []Check // nil: none
@@ -163,6 +175,7 @@ type server struct {
 	metrics *metrics
 
 	boardWatch boardWatch
+	answering  liveSet // responses that are being made
 }
 
 // New builds the handler. It starts nothing and keeps no state but what is under way.
@@ -219,6 +232,9 @@ func (s *server) routes(r chi.Router) {
 	s.patchRoutes(r)
 	s.linkRoutes(r)
 	s.runRoutes(r)
+	s.responseRoutes(r)
+	s.agentRunRoutes(r)
+	s.lifeRoutes(r)
 	s.columnRoutes(r)
 	s.seeRoutes(r)
 	s.noticeRoutes(r)

@@ -19,6 +19,7 @@ import (
 
 	"gatewayd/gateway"
 	"gatewayd/gateway/provider"
+	"gatewayd/gateway/runs"
 	"gatewayd/gateway/slash"
 	"gatewayd/internal/fakellm"
 	"gatewayd/internal/problem"
@@ -86,6 +87,15 @@ func (s *scripted) Watch(ctx context.Context, session string, sink func(gateway.
 	return s.watch(ctx, session, sink)
 }
 
+func (s *scripted) Attach(session string, sink func(gateway.Event)) func(context.Context) error {
+	return func(ctx context.Context) error { return s.Watch(ctx, session, sink) }
+}
+
+func (s *scripted) Forget(session string, cause error) int {
+	s.Interrupt(session, cause)
+	return 0
+}
+
 func (s *scripted) Interrupt(session string, cause error) bool {
 	return s.interrupt != nil && s.interrupt(session, cause)
 }
@@ -109,7 +119,9 @@ func answered(text string, sink func(gateway.Event)) gateway.Result {
 }
 
 // noSessions has nothing stored.
-type noSessions struct{}
+type noSessions struct{ otherwise }
+
+type otherwise = Sessions
 
 func (noSessions) Session(_ context.Context, id string) (sessiondb.Session, error) {
 	return sessiondb.Session{}, &problem.Error{Kind: problem.NotFound, Thing: "session " + id, What: "does not exist"}
@@ -219,6 +231,15 @@ type house struct {
 	chat  Chat
 }
 
+// outlast runs an actor until the test's end, and longer than those that are begun after it.
+func outlast(t *testing.T, run func(context.Context) error) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = run(ctx) })
+	t.Cleanup(func() { stop(); running.Wait() })
+}
+
 func newHouse(t *testing.T, change func(*Options), script ...fakellm.Response) *house {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
@@ -232,11 +253,11 @@ func newHouse(t *testing.T, change func(*Options), script ...fakellm.Response) *
 	t.Cleanup(transport.CloseIdleConnections)
 	model := provider.New(provider.Options{BaseURL: llm.URL(), Name: fakellm.Model, Transport: transport})
 	g := gateway.New(gateway.Options{Store: store, Model: model, Log: quiet, Sole: true, Grace: -1})
-	ctx, stop := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { _ = g.Run(ctx) })
-	t.Cleanup(func() { stop(); running.Wait() })
+	desk := runs.New(runs.Options{Store: store, Chat: g, Most: 10, Log: quiet})
+	outlast(t, desk.Run)
+	outlast(t, g.Run)
 	opts := Options{
+		Responses: store, Runs: desk,
 		Chat: g, Sessions: store, Commands: slash.New(slash.Options{Store: store, Gateway: g, Model: model.Describe}),
 		Key: testKey, Addr: "127.0.0.1:0", Model: model.Describe, Log: quiet,
 	}

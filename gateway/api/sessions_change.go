@@ -42,29 +42,6 @@ func (s *server) createSession(r *http.Request) (answer, error) {
 	return answer{status, map[string]any{"session": session}}, nil
 }
 
-// patchSession answers PATCH /api/sessions/{session}: its title.
-func (s *server) patchSession(r *http.Request) (answer, error) {
-	id, err := sessionParam(r)
-	if err != nil {
-		return answer{}, err
-	}
-	o, err := s.jsonBody(r)
-	if err != nil {
-		return answer{}, err
-	}
-	var title *string
-	if err := o.read(into("title", &title)); err != nil {
-		return answer{}, err
-	}
-	if title == nil {
-		return answer{}, errField("title", "is missing; it is what can be changed")
-	}
-	if err := s.Sessions.SetTitle(r.Context(), id, strings.Join(strings.Fields(*title), " ")); err != nil {
-		return answer{}, err
-	}
-	return s.showSession(r)
-}
-
 // make gives the session that is asked for, and makes it when there is none.
 func (s *server) make(ctx context.Context, n sessiondb.NewSession) (sessiondb.Session, bool, error) {
 	if n.Key != "" {

@@ -72,6 +72,12 @@ func endOfRows(rows []sessiondb.Message) end {
 	return e
 }
 
+// EndOf tells from the rows of a turn how its run ended, and why there is no answer where there is none.
+func EndOf(rows []sessiondb.Message) (status, reason string) {
+	e := endOfRows(rows)
+	return e.status, e.reason
+}
+
 func orWords(text, otherwise string) string {
 	if strings.TrimSpace(text) == "" {
 		return otherwise
