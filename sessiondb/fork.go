@@ -3,6 +3,7 @@ package sessiondb
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"gatewayd/internal/problem"
@@ -51,7 +52,7 @@ func (s *Store) Fork(ctx context.Context, from string, upTo int64, n NewSession)
 // until gives the rows that a fork begins with: what was live when the row was the last one. A turn that is not closed is left out.
 func (s *Store) until(ctx context.Context, from string, upTo int64) (rows []Message, err error) {
 	err = s.file.Read(ctx, func(c *sqlite.Conn) error {
-		if rows, err = s.queryMessages(c, nil, selectTranscript, from); err != nil {
+		if rows, err = s.queryMessages(c, nil, selectLive, from, int64(0), int64(math.MaxInt64)); err != nil {
 			return err
 		}
 		pending, err := queryPending(c, ` WHERE session_id = ?`, from)

@@ -103,6 +103,8 @@ var List = []Mutation{
 	{"run-ends-twice", "sessiondb", "TestARunEndsOnce"},
 	{"responses-of-everybody", "sessiondb", "TestResponsesAreTheirOwners"},
 	{"branches-share-a-session", "sessiondb", "TestOnlyOneResponseGoesOnInASession"},
+	{"sequence-numbers-stand-still", "gateway/api", "TestAResponseIsStreamedInNumberedSteps"},
+	{"last-event-id-is-ignored", "gateway/api", "TestARunIsWatchedFromWhereOneWas"},
 	{"people-of-a-group-meet", "gateway/route", "TestNoTwoPlacesMeet"},
 	{"commands-do-not-ask-whether-a-turn-runs", "gateway/slash", "TestCommandsThatChangeATranscriptAreRefusedBesideATurn"},
 	{"end-of-input-leaves-the-turn", "cmd/gatewayd", "TestTheEndOfInputClosesTheTurnsThatWereBegun"},
