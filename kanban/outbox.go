@@ -341,7 +341,7 @@ func (b *Board) Outbox(ctx context.Context, f OutboxFilter) ([]Parcel, error) {
 	}
 	where, ok := states[f.State]
 	if !ok {
-		return nil, invalid("state "+quote(f.State), "is not known", "use pending, parked or delivered")
+		return nil, invalidField("state", "state "+quote(f.State), "is not known", "use pending, parked or delivered")
 	}
 	if f.Limit <= 0 {
 		f.Limit = maxEvents

@@ -2,9 +2,11 @@ package sessiondb
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"time"
 
+	"gatewayd/internal/problem"
 	"gatewayd/internal/sqlite"
 )
 
@@ -64,7 +66,8 @@ func (q Query) normal() (Query, error) {
 		q.Sort = Newest
 	case Newest, Oldest, Relevance:
 	default:
-		return q, errInvalid("search", "knows the orders newest, oldest and relevance, not %q", q.Sort)
+		what := fmt.Sprintf("knows the orders newest, oldest and relevance, not %q", q.Sort)
+		return q, &problem.Error{Kind: problem.Invalid, Thing: "search", What: what, Fate: "nothing was changed", Field: "sort"}
 	}
 	return q, nil
 }

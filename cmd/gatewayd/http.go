@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"gatewayd/config"
 	"gatewayd/gateway/api"
 	"gatewayd/gateway/provider"
 	"gatewayd/internal/problem"
@@ -45,7 +46,9 @@ func (d *daemon) forget(ctx context.Context, session string) error {
 }
 
 // answeredShapes are what the doors of this package answer, for the description of the API.
-var answeredShapes = map[string]any{"Status": status{}, "Why": dispatch.Why{}, "DispatchReport": dispatch.Report{}}
+var answeredShapes = map[string]any{
+	"Status": status{}, "Why": dispatch.Why{}, "DispatchReport": dispatch.Report{}, "Settings": []config.Row{}, "Reloaded": reloaded{},
+}
 
 // mcp serves the boards as tools, to workers by the tokens of their runs and to other agents by the API key.
 func (d *daemon) mcp() http.Handler {

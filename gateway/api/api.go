@@ -15,6 +15,7 @@ import (
 	"gatewayd/gateway/keys"
 	"gatewayd/gateway/provider"
 	"gatewayd/gateway/route"
+	"gatewayd/internal/mutation"
 	"gatewayd/kanban"
 	"gatewayd/sessiondb"
 )
@@ -128,7 +129,7 @@ type Options struct {
 	Model  func() provider.Description   // nil: unknown
 	Checks func(context.Context) []Check // nil: none
 	Status func(context.Context) any     // body of /api/status; nil: conversations only
-	Shapes map[string]any                // a value of what Status and Dispatch answer, for the description: Status, Why, DispatchReport
+	Shapes map[string]any                // a value of what Status, Dispatch and Settings answer, by its name in the description
 
 	Receipt func() gateway.Receipt // how the last run ended; nil: it is not known
 
@@ -224,6 +225,10 @@ func (s *server) routes(r chi.Router) {
 	to.read.Get("/api/sessions/{session}", s.handle(s.showSession))
 	to.read.Get("/api/sessions/{session}/messages", s.handle(s.listMessages))
 	to.read.Get("/api/search", s.handle(s.search))
+
+	if mutation.On("route-that-nobody-describes") {
+		to.read.Get("/api/secret", s.handle(s.status))
+	}
 
 	s.talkRoutes(r)
 	s.directoryRoutes(r)

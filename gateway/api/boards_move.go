@@ -62,11 +62,11 @@ func (s *server) restoreBoard(r *http.Request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	var name string
-	if err := o.read(into("name", &name)); err != nil {
+	var name *string
+	if err := o.read(wanted("name", &name)); err != nil {
 		return answer{}, err
 	}
-	info, err := s.Boards.Restore(name)
+	info, err := s.Boards.Restore(*name)
 	if err != nil {
 		return answer{}, err
 	}

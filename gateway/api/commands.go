@@ -70,14 +70,15 @@ func (s *server) command(r *http.Request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	var line, source string
-	if err := o.read(into("line", &line), sourceInto(&source)); err != nil {
+	var line *string
+	var source string
+	if err := o.read(wanted("line", &line), sourceInto(&source)); err != nil {
 		return answer{}, err
 	}
 	if s.Commands == nil {
 		return answer{}, errOff("slash commands")
 	}
-	reply, err := s.Commands.RunLine(r.Context(), slash.Context{Session: session, Source: source}, line)
+	reply, err := s.Commands.RunLine(r.Context(), slash.Context{Session: session, Source: source}, *line)
 	if err != nil {
 		return answer{}, err
 	}

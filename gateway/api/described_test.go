@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
+
+	"github.com/go-chi/chi/v5"
 
 	"gatewayd/gateway/api/openapi/conform"
 )
@@ -35,7 +38,7 @@ var undescribed struct {
 
 // asDescribed holds every answer of a handler against the description. What differs makes the whole run fail.
 func asDescribed(h http.Handler) http.Handler {
-	return conform.Recorder{Handler: h, See: func(r *http.Request, status int, header http.Header, body []byte, whole bool) {
+	recorder := conform.Recorder{Handler: h, See: func(r *http.Request, status int, header http.Header, body []byte, whole bool) {
 		if r.Method == http.MethodHead || r.Method == http.MethodOptions || !whole && header.Get("Content-Type") != "text/event-stream; charset=utf-8" {
 			return
 		}
@@ -45,14 +48,28 @@ func asDescribed(h http.Handler) http.Handler {
 			undescribed.list = append(undescribed.list, err.Error())
 		}
 	}}
+	return recordedRoutes{recorder, h.(chi.Routes)}
 }
+
+// recordedRoutes can be walked as what it records can.
+type recordedRoutes struct {
+	conform.Recorder
+	walked
+}
+
+// walked is chi.Routes by a name that hides none of its methods.
+type walked = chi.Routes
 
 // tellUndescribed reports whether there was nothing to tell.
 func tellUndescribed() bool {
 	undescribed.Lock()
 	defer undescribed.Unlock()
+	told := map[string]bool{}
 	for _, line := range undescribed.list {
-		fmt.Fprintln(os.Stderr, "not as described:", line)
+		if what, _, _ := strings.Cut(line, " in "); !told[what] {
+			told[what] = true
+			fmt.Fprintln(os.Stderr, "not as described:", line)
+		}
 	}
 	return len(undescribed.list) == 0
 }

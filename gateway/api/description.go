@@ -26,8 +26,8 @@ var answeredTypes = map[string]any{
 	"WorkerSight": kanban.WorkerSight{}, "ActiveWorker": kanban.ActiveWorker{}, "Subscription": kanban.Subscription{}, "Parcel": kanban.Parcel{},
 }
 
-// shapesOfOthers are what Dispatch and Status answer; Options.Shapes tells their types.
-var shapesOfOthers = []string{"Why", "DispatchReport", "Status"}
+// shapesOfOthers are what Dispatch, Status and Settings answer; Options.Shapes tells their types.
+var shapesOfOthers = []string{"Why", "DispatchReport", "Status", "Settings", "Reloaded"}
 
 // description gives the description of this API; it is made at the first call.
 func (o Options) description() func() (map[string]any, error) {

@@ -52,10 +52,12 @@ func (s *server) subscribe(r *http.Request) (answer, error) {
 		return answer{}, err
 	}
 	in := kanban.NewSubscription{By: "api"}
-	err = o.read(into("task", &in.Task), into("kinds", &in.Kinds), into("target", &in.Target), into("address", &in.Address), into("created_by", &in.By))
+	var target *string
+	err = o.read(into("task", &in.Task), into("kinds", &in.Kinds), wanted("target", &target), into("address", &in.Address), into("created_by", &in.By))
 	if err != nil {
 		return answer{}, err
 	}
+	in.Target = *target
 	if err := s.Notices.Check(r.Context(), in.Target, in.Address); err != nil {
 		return answer{}, err
 	}

@@ -70,7 +70,7 @@ func TestWhatReadingRefuses(t *testing.T) {
 		"/api/sessions/none/messages?after=-1":                   {400, "after"},
 		"/api/sessions/none/messages?after=99999999999999999999": {400, "after"},
 		"/api/search":                                            {400, "q"},
-		"/api/search?q=x&sort=random":                            {400, nil},
+		"/api/search?q=x&sort=random":                            {400, "sort"},
 		"/api/search?q=x&limit=201":                              {400, "limit"},
 	} {
 		body, w := h.get(t, path)

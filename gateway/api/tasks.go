@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"gatewayd/internal/mutation"
 	"gatewayd/kanban"
 )
 
@@ -112,6 +113,9 @@ func (s *server) showTask(r *http.Request) (answer, error) {
 		}
 		if d.LatestSummary != "" {
 			body["latest_summary"] = d.LatestSummary
+		}
+		if mutation.On("answer-loses-a-field") {
+			delete(body, "links")
 		}
 		return ok(body)
 	})

@@ -8,17 +8,12 @@ import (
 	"testing"
 
 	"github.com/go-chi/chi/v5"
-
-	"gatewayd/gateway/api/openapi/conform"
 )
 
 // routesOf are the methods and patterns of a handler. HEAD is GET without its body, and a route of all methods has those that its
 // description names.
 func routesOf(t *testing.T, h http.Handler) map[string]bool {
 	t.Helper()
-	if recorder, is := h.(conform.Recorder); is {
-		h = recorder.Handler
-	}
 	routes := map[string]bool{}
 	err := chi.Walk(h.(chi.Routes), func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
 		if method != http.MethodHead && route != "/mcp" && route != "/*" {
@@ -32,6 +27,9 @@ func routesOf(t *testing.T, h http.Handler) map[string]bool {
 	return routes
 }
 
+// notYet are routes that are being built.
+var notYet = []string{"/v1/responses", "/v1/runs", "/v1/capabilities", "/static", "/api/sessions/{session}/", "/api/webhooks"}
+
 func TestEveryRouteIsDescribedAndEveryDescribedRouteIsThere(t *testing.T) {
 	h, _ := plain(nil)
 	routes := routesOf(t, h)
@@ -44,8 +42,13 @@ func TestEveryRouteIsDescribedAndEveryDescribedRouteIsThere(t *testing.T) {
 		}
 	}
 	for _, route := range slices.Sorted(maps.Keys(routes)) {
-		if !described[route] {
-			t.Logf("NOT DESCRIBED: %s", route)
+		path := route[strings.Index(route, "/"):]
+		switch yet := func(prefix string) bool { return strings.HasPrefix(path, prefix) }; {
+		case described[route]:
+		case slices.ContainsFunc(notYet, yet):
+			t.Logf("NOT DESCRIBED YET: %s", route)
+		default:
+			t.Errorf("%s is not described: tell of it in openapi/*.yaml", route)
 		}
 	}
 	for _, route := range slices.Sorted(maps.Keys(described)) {

@@ -118,6 +118,8 @@ var List = []Mutation{
 	{"resume-is-not-counted", "e2e", "TestWhatWasAcceptedIsAnsweredOnce/again_and_again"},
 	{"end-of-input-is-ignored", "e2e", "TestAFrontEndIsToldInFramesAndLeavesNothingBehind/end_of_input_while_the_model_hangs"},
 	{"receipt-covers-the-first-row-alone", "gateway/api", "TestEveryEndOfATurnCarriesAReceiptThatTheRowsProve"},
+	{"answer-loses-a-field", "gateway/api", "TestAClientFindsItsWayByTheDescription"},
+	{"route-that-nobody-describes", "gateway/api", "TestEveryRouteIsDescribedAndEveryDescribedRouteIsThere"},
 	{"verb-wakes-nobody", "gateway/api", "TestEveryChangeWakesTheDispatcher"},
 	{"handles-of-all-conversations", "gateway/tool", "TestABackgroundCommandIsListedReadAwaitedAndEnded"},
 	{"spill-grows-without-bound", "gateway/tool", "TestKeptResultsAreBoundedByAgeAndBytes"},

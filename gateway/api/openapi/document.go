@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -21,7 +20,7 @@ func Document(src Source) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &merger{about: about}
+	m := &merger{about: about, refused: map[string]any{}}
 	if m.schemas, err = schemasOf(src.Types); err != nil {
 		return nil, err
 	}
@@ -45,7 +44,7 @@ func Document(src Source) (map[string]any, error) {
 	info["version"] = src.Version
 	return map[string]any{
 		"openapi": "3.1.0", "info": info, "servers": []any{map[string]any{"url": "/"}}, "tags": tagsOf(nouns), "paths": paths,
-		"components": map[string]any{"schemas": m.schemas, "securitySchemes": securitySchemes},
+		"components": map[string]any{"schemas": m.schemas, "responses": m.refused, "securitySchemes": securitySchemes},
 	}, nil
 }
 
@@ -67,6 +66,7 @@ func tagsOf(nouns map[string]noun) []any {
 type merger struct {
 	about   about
 	schemas map[string]any
+	refused map[string]any // refusals that operations share, by name
 	shapes  shapes
 }
 
@@ -190,125 +190,6 @@ const (
 	mediaJSON   = "application/json"
 	mediaStream = "text/event-stream"
 )
-
-// responses are the answers and the refusals, by status.
-func (m *merger) responses(op operation) (map[string]any, error) {
-	all := map[string]any{}
-	for status, notation := range op.Answers {
-		content := map[string]any{}
-		if notation != nil {
-			shape, err := m.shapes.of(notation)
-			if err != nil {
-				return nil, fmt.Errorf("%d: %w", status, err)
-			}
-			content[mediaJSON] = map[string]any{"schema": shape}
-		}
-		all[strconv.Itoa(status)] = response(describe(status), content)
-	}
-	if op.File != "" {
-		all["200"] = response(describe(200), map[string]any{op.File: map[string]any{}})
-	}
-	if err := m.stream(op, all); err != nil {
-		return nil, err
-	}
-	return all, m.refusals(op, all)
-}
-
-// response has no content where there is none.
-func response(description string, content map[string]any) map[string]any {
-	one := map[string]any{"description": description}
-	if len(content) > 0 {
-		one["content"] = content
-	}
-	return one
-}
-
-// stream adds the events of an answer that is a stream: x-events is the shape of each event's data by the event's name.
-func (m *merger) stream(op operation, all map[string]any) error {
-	if op.Stream == nil {
-		return nil
-	}
-	events := map[string]any{}
-	for name, notation := range op.Stream {
-		shape, err := m.shapes.of(notation)
-		if err != nil {
-			return fmt.Errorf("event %s: %w", name, err)
-		}
-		events[name] = shape
-	}
-	answer, _ := all["200"].(map[string]any)
-	if answer == nil {
-		answer = response(describe(200), nil)
-		all["200"] = answer
-	}
-	content, _ := answer["content"].(map[string]any)
-	if content == nil {
-		content = map[string]any{}
-		answer["content"] = content
-	}
-	content[mediaStream] = map[string]any{"schema": schema{"type": "string"}, "x-events": events}
-	return nil
-}
-
-// refusals adds the errors, each status with the codes that it can have.
-func (m *merger) refusals(op operation, all map[string]any) error {
-	codes := map[int][]string{}
-	for _, name := range append(op.groups(), op.Errors...) {
-		members := []string{name}
-		if group, is := m.about.Groups[name]; is {
-			members = group
-		}
-		for _, code := range members {
-			statuses, err := m.statusesOf(code)
-			if err != nil {
-				return err
-			}
-			for _, status := range statuses {
-				codes[status] = append(codes[status], code)
-			}
-		}
-	}
-	for status, list := range codes {
-		slices.Sort(list)
-		list = slices.Compact(list)
-		one := response(describe(status)+": "+strings.Join(list, ", "), map[string]any{mediaJSON: map[string]any{"schema": schema{"$ref": "#/components/schemas/Error"}}})
-		one["x-codes"] = list
-		besides(one, all[strconv.Itoa(status)])
-		all[strconv.Itoa(status)] = one
-	}
-	return nil
-}
-
-// besides lets a refusal's status be that of an answer as well.
-func besides(refusal map[string]any, answer any) {
-	said, is := answer.(map[string]any)
-	if !is {
-		return
-	}
-	shapeOf := func(response map[string]any) any {
-		return response["content"].(map[string]any)[mediaJSON].(map[string]any)["schema"]
-	}
-	both := schema{"anyOf": []any{shapeOf(said), shapeOf(refusal)}}
-	refusal["content"] = map[string]any{mediaJSON: map[string]any{"schema": both}}
-}
-
-// statusesOf are the statuses that a code comes with: they stand before its remark.
-func (m *merger) statusesOf(code string) ([]int, error) {
-	text, known := m.about.Codes[code]
-	if !known {
-		return nil, fmt.Errorf("there is no code %s", code)
-	}
-	text, _, _ = strings.Cut(text, " — ")
-	var list []int
-	for word := range strings.FieldsSeq(text) {
-		status, err := strconv.Atoi(word)
-		if err != nil {
-			return nil, fmt.Errorf("code %s: %q is no status", code, word)
-		}
-		list = append(list, status)
-	}
-	return list, nil
-}
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 

@@ -21,7 +21,8 @@ import (
 type Document struct {
 	Paths      map[string]map[string]Operation `json:"paths"`
 	Components struct {
-		Schemas map[string]json.RawMessage `json:"schemas"`
+		Schemas   map[string]json.RawMessage `json:"schemas"`
+		Responses map[string]Response        `json:"responses"`
 	} `json:"components"`
 }
 
@@ -47,6 +48,7 @@ type Parameter struct {
 
 // Response is what one status means.
 type Response struct {
+	Ref     string           `json:"$ref"` // to one of the components
 	Content map[string]Media `json:"content"`
 	Codes   []string         `json:"x-codes"`
 }
@@ -69,6 +71,15 @@ func New(document []byte) (*Checker, error) {
 	c := &Checker{schemas: map[string]*jsonschema.Resolved{}}
 	if err := json.Unmarshal(document, &c.Document); err != nil {
 		return nil, fmt.Errorf("read the description: %w", err)
+	}
+	for _, methods := range c.Paths {
+		for _, op := range methods {
+			for status, response := range op.Responses {
+				if name, is := strings.CutPrefix(response.Ref, "#/components/responses/"); is {
+					op.Responses[status] = c.Components.Responses[name]
+				}
+			}
+		}
 	}
 	return c, nil
 }
