@@ -28,8 +28,6 @@ var checkMarks = map[string]string{"ok": "done", "off": "archived", "degraded": 
 // daemonStatus is what is shown of the body of GET /api/status.
 type daemonStatus struct {
 	PID       int
-	Home      string
-	Addr      string
 	Started   time.Time
 	Build     struct{ Version, Revision, Go string }
 	Decisions []struct{ Thing, Value, Why string }

@@ -20,6 +20,9 @@ const page = {
       if (r?.status === 401) return location.assign("/login?next=" + encodeURIComponent(location.pathname + location.search));
       const html = /html/.test(r?.headers.get("Content-Type")) ? await r.text().catch(() => null) : null; // what is wrong is a part, too; and one may be empty
       if (html === null || page.held || part.was === html) continue;
+      const fresh = part.cloneNode();
+      fresh.innerHTML = html;
+      if (fresh.isEqualNode(part)) continue; // a button that is being pressed stays where it is
       const at = document.activeElement, kept = [...part.querySelectorAll("[id][data-scroll], details[id], input[id], textarea[id]")].map(e =>
         ({id: e.id, x: e.scrollLeft, y: e.dataset.scroll === "end" && e.scrollTop + e.clientHeight >= e.scrollHeight - 4 ? 1e9 : e.scrollTop, open: e.open, value: e.value === e.defaultValue || e.type === "file" ? undefined : e.value}));
       const focus = at?.id, caret = at?.selectionStart;
