@@ -32,7 +32,7 @@ func TestPicturesOfThePage(t *testing.T) {
 	v := d.visit()
 	v.do(chromedp.EmulateViewport(1280, 800))
 	v.says("How much room is left, and what would free the most?")
-	v.until(`location.pathname.startsWith("/chat/web-") && ` + shownRows + ` && document.querySelector("#log .code")`)
+	v.until(`location.pathname.startsWith("/chat/web-") && ` + shownRows + ` && document.querySelector("#rows .code")`)
 	v.says("Yes, clear the build folder.")
 	v.until(`document.querySelector(".ask") && document.getElementById("said").innerText.includes("asks")`)
 	v.take("chat")

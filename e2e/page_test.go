@@ -95,19 +95,19 @@ func (v visitor) says(text string) {
 }
 
 const (
-	shownRows = `!document.querySelector("#log [aria-busy]")`
-	lastWords = `[...document.querySelectorAll("#log .answer")].pop().innerText`
+	shownRows = `!document.querySelector("#rows [aria-busy]")`
+	lastWords = `[...document.querySelectorAll("#rows .answer")].pop().innerText`
 )
 
 func shows(text string) string {
-	return `document.getElementById("log").innerText.includes("` + text + `")`
+	return `document.getElementById("rows").innerText.includes("` + text + `")`
 }
 
 // page has a person ask in the browser, who reads the answer when it is stored.
 func (w *ways) page(text string) string {
 	v := w.visit()
 	v.says(text)
-	v.until(`location.pathname.startsWith("/chat/web-") && ` + shownRows + ` && document.querySelector("#log .answer .text") && ` + shows(agreed))
+	v.until(`location.pathname.startsWith("/chat/web-") && ` + shownRows + ` && document.querySelector("#rows .answer .text") && ` + shows(agreed))
 	return v.tell(lastWords)
 }
 
@@ -177,7 +177,7 @@ func approvedByPage(v visitor) {
 	v.says("clean up")
 	v.until(`location.pathname.startsWith("/chat/web-") && document.querySelector(".ask")?.innerText.includes("rm -rf build") && document.getElementById("said").innerText.includes("asks")`)
 	v.do(chromedp.Click(".ask button[value=once]"))
-	v.until(`!document.querySelector(".ask") && ` + shownRows + ` && document.querySelector("#log .answer strong") && ` + shows("done"))
+	v.until(`!document.querySelector(".ask") && ` + shownRows + ` && document.querySelector("#rows .answer strong") && ` + shows("done"))
 }
 
 // stoppedAndReloaded stops a turn that hangs, and reloads in the middle of the next.
@@ -185,7 +185,7 @@ func stoppedAndReloaded(v visitor, h *host) {
 	v.says("hang on")
 	v.until(`document.body.classList.contains("running")`)
 	v.do(chromedp.Click("#stop"))
-	v.until(shownRows + ` && document.querySelector("#log .note")`)
+	v.until(shownRows + ` && document.querySelector("#rows .note")`)
 	h.held.Store(true)
 	v.says("slowly")
 	h.let(2)
@@ -194,7 +194,7 @@ func stoppedAndReloaded(v visitor, h *host) {
 	v.until(shows("Slowly") + ` && document.body.classList.contains("running")`)
 	h.held.Store(false)
 	h.let(3)
-	v.until(shownRows + ` && [...document.querySelectorAll("#log .turn")].pop().querySelectorAll(".answer").length === 1 && document.querySelectorAll("#log .answer strong").length === 2`)
+	v.until(shownRows + ` && [...document.querySelectorAll("#rows .turn")].pop().querySelectorAll(".answer").length === 1 && document.querySelectorAll("#rows .answer strong").length === 2`)
 }
 
 // killedInTheMiddle kills the daemon while an answer comes. The page says so, and when there is a daemon again, it shows by itself how
@@ -210,7 +210,7 @@ func killedInTheMiddle(d *daemon, v visitor, h *host) {
 	h.held.Store(false)
 	again := launchIn(d.t, d.home, d.home, nil, "--addr", strings.TrimPrefix(d.base, "http://"))
 	again.ready()
-	v.until(`document.getElementById("line").hidden && ` + shownRows + ` && document.querySelectorAll("#log .answer strong").length === 3 && ` + shows("gatewayd was restarted"))
+	v.until(`document.getElementById("line").hidden && ` + shownRows + ` && document.querySelectorAll("#rows .answer strong").length === 3 && ` + shows("gatewayd was restarted"))
 	if at, err := url.Parse(v.tell("location.href")); err != nil || !strings.HasPrefix(at.Path, "/chat/web-") {
 		d.t.Errorf("the page went to %s, %v", at, err)
 	}

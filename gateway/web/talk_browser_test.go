@@ -12,7 +12,7 @@ import (
 func once(text string) string { return shownText + `.split("` + text + `").length === 2` }
 
 const (
-	rows    = `!document.querySelector("#log [aria-busy]")` // what is shown is rows, not what was streamed
+	rows    = `!document.querySelector("#rows [aria-busy]")` // what is shown is rows, not what was streamed
 	atField = `document.activeElement.id === "text"`
 	runs    = `document.body.classList.contains("running")`
 )
@@ -37,11 +37,11 @@ func TestATurnIsStreamedAndThenItsRowsTakeItsPlace(t *testing.T) {
 	b.until(`location.pathname.startsWith("/chat/web-")`)
 	x.let(1)
 	b.until(holds("one\n*"))
-	b.until(`document.querySelector("#log [aria-busy]") && !document.querySelector("#log .text")`)
+	b.until(`document.querySelector("#rows [aria-busy]") && !document.querySelector("#rows .text")`)
 	x.hold.Store(false)
 	close(x.gate)
-	b.until(rows + ` && document.querySelector("#log .answer strong")?.textContent === "two"`)
-	b.until(`document.querySelectorAll("#log .answer").length === 1 && document.querySelectorAll("#log .person").length === 1`)
+	b.until(rows + ` && document.querySelector("#rows .answer strong")?.textContent === "two"`)
+	b.until(`document.querySelectorAll("#rows .answer").length === 1 && document.querySelectorAll("#rows .person").length === 1`)
 	b.until(`document.getElementById("said").textContent.startsWith("Answer: one") && !` + runs)
 	b.do(chromedp.Focus("#text"), chromedp.KeyEvent("say three\r"))
 	b.until(rows + " && " + holds("three") + " && " + atField + ` && document.getElementById("text").value === ""`)
@@ -57,7 +57,7 @@ func TestAReloadAndASecondTabInTheMiddleOfATurnShowIt(t *testing.T) {
 	b.do(chromedp.Reload())
 	for _, one := range []tab{b, other} {
 		one.until(once("You said: ") + " && " + runs)
-		one.until(`document.querySelectorAll("#log .person").length === 1`)
+		one.until(`document.querySelectorAll("#rows .person").length === 1`)
 	}
 	x.hold.Store(false)
 	close(x.gate)
@@ -80,7 +80,7 @@ func TestALostConnectionLosesNothingAndDoublesNothing(t *testing.T) {
 	b.until(`!document.getElementById("line").hidden`)
 	x.let(2)
 	b.until(`document.getElementById("line").hidden`)
-	b.until(once("It is clean now") + " && " + once("I look first.") + ` && document.querySelectorAll("#log .person").length === 1 && document.querySelectorAll("#log .tool").length === 1`)
+	b.until(once("It is clean now") + " && " + once("I look first.") + ` && document.querySelectorAll("#rows .person").length === 1 && document.querySelectorAll("#rows .tool").length === 1`)
 	x.hold.Store(false)
 	close(x.gate)
 	b.until(rows + " && " + once("I look first.") + " && " + holds("It is clean now. It is clean now. It is clean now."))
@@ -115,7 +115,7 @@ func TestWhileATurnRunsAMessageWaitsAndStopEndsIt(t *testing.T) {
 	b.until(`document.querySelector(".waits")?.innerText.includes("and then?")`)
 	x.hold.Store(false)
 	b.do(chromedp.Click("#stop"))
-	b.until(rows + " && " + once("You said: and then?") + ` && !document.querySelector(".waits") && document.querySelector("#log .note")`)
+	b.until(rows + " && " + once("You said: and then?") + ` && !document.querySelector(".waits") && document.querySelector("#rows .note")`)
 	b.until(atField)
 }
 

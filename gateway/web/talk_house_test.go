@@ -205,6 +205,6 @@ func (b tab) types(text string) {
 }
 
 // text is an expression: what is shown in the conversation.
-const shownText = `document.getElementById("log").innerText`
+const shownText = `document.getElementById("rows").innerText`
 
 func holds(text string) string { return fmt.Sprintf("%s.includes(%q)", shownText, text) }

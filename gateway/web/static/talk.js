@@ -3,7 +3,7 @@
 // with the rows and puts the turn together anew: nothing is lost between the two, and nothing is there twice.
 "use strict";
 (() => {
-  const $ = id => document.getElementById(id), chat = document.querySelector(".chat"), log = $("log"), form = $("say"), text = $("text");
+  const $ = id => document.getElementById(id), chat = document.querySelector(".chat"), log = $("rows"), form = $("say"), text = $("text");
   const part = async (name, url) => { const r = await fetch(url, {headers: {"Gatewayd-Fragment": name}}).catch(() => null); return r?.ok ? r.text() : null; };
   const every = document.querySelector("[data-every]"); // what has no stream of events is looked at again, but never under a person's hands
   if (every) setInterval(() => document.hidden || document.querySelector("dialog[open]") || page.refresh(), 1000 * every.dataset.every);
