@@ -88,13 +88,18 @@ func (s *Store) Receipt(ctx context.Context, session, turn string, first, last i
 	if err != nil {
 		return Receipt{}, fmt.Errorf("read the turn's rows: %w", err)
 	}
+	return receiptFor(session, turn, rows), nil
+}
+
+func receiptFor(session, turn string, rows []Message) Receipt {
 	if len(rows) == 0 {
-		return Receipt{}, nil
+		return Receipt{}
 	}
+	last := rows[len(rows)-1].ID
 	if mutation.On("receipt-covers-the-first-row-alone") {
 		rows = rows[:1]
 	}
-	return Receipt{Session: session, Turn: turn, Row: rows[len(rows)-1].ID, Digest: digestRows(session, turn, rows)}, nil
+	return Receipt{Session: session, Turn: turn, Row: last, Digest: digestRows(session, turn, rows)}
 }
 
 func (s *Store) turnRows(ctx context.Context, query, session, turn string, first, last int64) (rows []Message, err error) {

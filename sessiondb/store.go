@@ -37,6 +37,9 @@ type Store struct {
 	kept  kept
 	edits atomic.Int64 // counts changes to the text of existing rows; the tail index is rebuilt after one
 
+	onceKept atomic.Int64 // bytes of remembered answers, since ExpireOnce last measured them
+	bounds   onceBounds   // of what is remembered of requests
+
 	pace func(rows int, took time.Duration) int // of a deletion in steps: paceByTime, but for a test that counts statements
 
 	readOnly error // the file is of a newer program: why nothing is written
@@ -52,7 +55,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{log: o.Log, once: onceLog{log: o.Log}, pace: paceByTime}
+	s := &Store{log: o.Log, once: onceLog{log: o.Log}, pace: paceByTime, bounds: onceBounds{onceMost, onceBytes}}
 	s.work.init()
 	if s.kept.limit = o.KeepBytes; s.kept.limit == 0 {
 		s.kept.limit = DefaultKeepBytes

@@ -113,6 +113,7 @@ type Options struct {
 	Chat     Chat
 	Sessions Sessions
 	Commands Commands // nil: a text that begins with a slash is a text
+	Once     Once     // nil: requests with an Idempotency-Key are refused
 	Store    Store    // nil: health says nothing of it
 	Boards   Boards
 	Dispatch Dispatch
@@ -174,6 +175,7 @@ type server struct {
 	places  places
 	turns   chan struct{} // a place for each turn; nil without a limit
 	metrics *metrics
+	flights flights
 
 	boardWatch boardWatch
 	answering  liveSet // responses that are being made

@@ -24,7 +24,19 @@ func (s *server) readBody(r *http.Request) ([]byte, error) {
 	if r.ContentLength > s.MaxBody {
 		return nil, errTooLarge(s.MaxBody)
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, s.MaxBody))
+	body, err := s.readAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	if !utf8.Valid(body) {
+		return nil, &refusal{status: http.StatusBadRequest, code: "invalid_encoding", message: "the body is not UTF-8"}
+	}
+	return body, nil
+}
+
+// readAll reads a body to its end within the bound.
+func (s *server) readAll(from io.Reader) ([]byte, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(nil, io.NopCloser(from), s.MaxBody))
 	if err != nil {
 		if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return nil, errTooLarge(tooLarge.Limit)
@@ -33,9 +45,6 @@ func (s *server) readBody(r *http.Request) ([]byte, error) {
 			return nil, &refusal{status: http.StatusRequestTimeout, code: "body_timeout", message: fmt.Sprintf("the body did not arrive within %v; nothing of it was taken", s.BodyTime), cause: err}
 		}
 		return nil, &refusal{status: http.StatusBadRequest, code: "body_unreadable", message: "the body ended before its announced length", cause: err}
-	}
-	if !utf8.Valid(body) {
-		return nil, &refusal{status: http.StatusBadRequest, code: "invalid_encoding", message: "the body is not UTF-8"}
 	}
 	return body, nil
 }

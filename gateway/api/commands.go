@@ -82,6 +82,7 @@ func (s *server) command(r *http.Request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	hasEffect(r.Context())
 	return s.replied(r.Context(), reply)
 }
 
@@ -129,7 +130,7 @@ func (s *server) answerCommand(w http.ResponseWriter, r *http.Request, c complet
 		out.last("stop", usageBody(provider.Usage{}), map[string]any{"gatewayd": about}, c.IncludeUsage)
 		return
 	}
-	writeJSON(w, http.StatusOK, c.whole("chatcmpl-"+newID(), reply.Text, "stop", provider.Usage{}, about))
+	writeJSON(w, http.StatusOK, c.whole("chatcmpl-"+newID(), reply.Text, "stop", usageBody(provider.Usage{}), about))
 }
 
 // withoutCommands is the conversation of a client that tells it whole, as it counts: what was said to commands is no part of it,

@@ -29,12 +29,18 @@ func (s *server) chat(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
+	if begunBefore(r.Context()) && s.recall(w, r, c) {
+		return
+	}
 	at, say, err := s.message(r, &c)
 	if err != nil {
 		s.fail(w, r, err)
 		return
 	}
 	reply, command, err := s.run(r.Context(), at, c.Text)
+	if command {
+		hasEffect(r.Context())
+	}
 	if command && (err != nil || reply.Say == nil) {
 		s.answerCommand(w, r, c, reply, err)
 		return
@@ -65,7 +71,7 @@ func nameSession(h http.Header, session string) {
 // stored rows are the history; without one the body's are.
 func (s *server) message(r *http.Request, c *completion) (slash.Context, gateway.Say, error) {
 	at, err := s.place(r, c)
-	say := gateway.Say{Session: at.Session, Source: gateway.SourceAPI, Text: c.Text, History: c.History}
+	say := gateway.Say{Session: at.Session, Source: gateway.SourceAPI, Text: c.Text, History: c.History, UID: onceUID(r.Context())}
 	if c.System != "" {
 		say.System = s.layered(c.System)
 	}
@@ -102,28 +108,32 @@ func (s *server) whole(w http.ResponseWriter, r *http.Request, c completion, say
 		return
 	}
 	end := judge(result, shown)
-	h := w.Header()
+	nameTurn(w.Header(), result)
+	if end.refused != nil {
+		s.fail(w, r, end.refused)
+		return
+	}
+	writeJSON(w, http.StatusOK, c.whole("chatcmpl-"+result.TurnID, result.Text, end.finish, usageBody(result.Usage), about(result, end)))
+}
+
+// nameTurn puts what identifies a turn's end into the headers of an answer in one piece.
+func nameTurn(h http.Header, result gateway.Result) {
 	h.Set(headerTurn, result.TurnID)
 	h.Set(headerRow, strconv.FormatInt(result.LastRow, 10))
 	h.Set("X-Gatewayd-Completed", strconv.FormatBool(result.Completed))
 	if text := receiptOf(result); text != "" {
 		h.Set(headerReceipt, text)
 	}
-	if end.refused != nil {
-		s.fail(w, r, end.refused)
-		return
-	}
-	writeJSON(w, http.StatusOK, c.whole("chatcmpl-"+result.TurnID, result.Text, end.finish, result.Usage, about(result, end)))
 }
 
 // whole is an answer in one piece.
-func (c completion) whole(id, text, finish string, usage provider.Usage, about map[string]any) map[string]any {
+func (c completion) whole(id, text, finish string, usage, about map[string]any) map[string]any {
 	return map[string]any{
 		"id": id, "object": "chat.completion", "created": time.Now().Unix(), "model": c.modelOr(),
 		"choices": []any{map[string]any{
 			"index": 0, "message": map[string]any{"role": "assistant", "content": text, "refusal": nil}, "logprobs": nil, "finish_reason": finish,
 		}},
-		"usage": usageBody(usage), "gatewayd": about,
+		"usage": usage, "gatewayd": about,
 	}
 }
 

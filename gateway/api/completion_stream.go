@@ -52,6 +52,7 @@ func (s *server) finish(w http.ResponseWriter, r *http.Request, c completion, ou
 		return
 	case end.err != nil:
 		e := asRefusal(end.err)
+		notDone(r.Context(), e)
 		s.Log.Log(r.Context(), levelOf(e), "stream failed", "session", end.result.Session, "status", e.status, "error", end.err)
 		out.last("error", nil, map[string]any{"error": e.envelope()["error"]}, false)
 	case out.err != nil || end.result.SinkDropped:

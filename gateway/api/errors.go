@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gatewayd/internal/problem"
+	"gatewayd/internal/sqlite"
 	"gatewayd/sessiondb"
 )
 
@@ -20,7 +21,8 @@ type refusal struct {
 	code       string
 	param      string
 	retryAfter time.Duration
-	noRetry    bool // the turn began: a client library must not send it again by itself
+	noRetry    bool // a client library must not send it again by itself, mostly because the turn began
+	idle       bool // with noRetry: nothing was done all the same
 	cause      error
 }
 
@@ -76,6 +78,15 @@ func asRefusal(err error) *refusal {
 	return &refusal{status: http.StatusInternalServerError, code: "internal_error", message: internalMessage, cause: err}
 }
 
+// did reports that the request may have had an effect. All other refusals come before anything was done.
+func (e *refusal) did() bool {
+	switch {
+	case e.status == http.StatusInternalServerError, e.status == http.StatusBadGateway, sqlite.IsCommitted(e.cause):
+		return true
+	}
+	return e.noRetry && !e.idle
+}
+
 // kind is OpenAI's type, by which client libraries choose their exception.
 func (e *refusal) kind() string {
 	switch {
@@ -103,6 +114,7 @@ func (e *refusal) envelope() map[string]any {
 // fail answers with an error and logs those that are not the caller's.
 func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	e := asRefusal(err)
+	notDone(r.Context(), e)
 	if e.status >= 500 && r.Context().Err() == nil {
 		s.Log.Warn("request failed", "method", r.Method, "path", r.URL.Path, "status", e.status, "error", err)
 	}

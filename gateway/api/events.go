@@ -91,7 +91,7 @@ func (s *server) tell(r *http.Request, out *sse, as teller, do func(context.Cont
 // a part, or that is gone, gets no end that could be taken for one.
 func (s *server) ended(w http.ResponseWriter, r *http.Request, out *sse, end outcome) {
 	switch {
-	case r.Context().Err() != nil || out.err != nil || end.result.SinkDropped:
+	case out.err != nil || end.result.SinkDropped || r.Context().Err() != nil && onceOf(r.Context()) == nil:
 		if out.open {
 			panic(http.ErrAbortHandler)
 		}
@@ -99,6 +99,7 @@ func (s *server) ended(w http.ResponseWriter, r *http.Request, out *sse, end out
 		s.fail(w, r, end.err)
 	case end.err != nil:
 		e := asRefusal(end.err)
+		notDone(r.Context(), e)
 		s.Log.Log(r.Context(), levelOf(e), "stream failed", "session", end.result.Session, "status", e.status, "error", end.err)
 		out.send("error", e.envelope())
 	case end.result.Session != "":

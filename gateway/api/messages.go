@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -56,7 +57,10 @@ func (s *server) say(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	say := gateway.Say{Session: session, Source: p.Source, Text: p.Text, UID: p.UID}
+	say := gateway.Say{Session: session, Source: p.Source, Text: p.Text, UID: cmp.Or(p.UID, onceUID(r.Context()))}
+	if begunBefore(r.Context()) && s.recallSaid(w, r, say, p.Wait) {
+		return
+	}
 	reply, command, err := s.run(r.Context(), slash.Context{Session: session, Source: p.Source}, p.Text)
 	if err == nil && !command {
 		say.Mode, err = s.mode(r.Context(), session, p.Mode)
@@ -64,6 +68,9 @@ func (s *server) say(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		s.fail(w, r, err)
 		return
+	}
+	if command {
+		hasEffect(r.Context())
 	}
 	if command && reply.Say != nil {
 		say = *reply.Say
@@ -98,7 +105,7 @@ func (s *server) mode(ctx context.Context, session, asked string) (gateway.Mode,
 
 func errTurnRuns(session string) *refusal {
 	return &refusal{
-		status: http.StatusConflict, code: "turn_running", noRetry: true,
+		status: http.StatusConflict, code: "turn_running", noRetry: true, idle: true,
 		message: fmt.Sprintf("a turn runs in session %s; the message was not stored. Wait for its end, or say with mode what the message means for it", session),
 	}
 }
