@@ -129,7 +129,12 @@ func errOnceFull(n int64) error {
 // ExpireOnce forgets requests whose time is over, and gives up the oldest answers while all together are too large. It works in
 // steps, so that writers wait for one at most. n is how many were forgotten.
 func (s *Store) ExpireOnce(ctx context.Context) (n int, err error) {
-	for gone := onceStep; gone == onceStep && err == nil; n += gone {
+	due := false
+	err = s.file.Read(ctx, func(c *sqlite.Conn) error { // mostly there is none, and then nothing is written
+		due, err = exists(c, `SELECT 1 FROM idempotency WHERE expires_at <= ?`, time.Now().UnixMicro())
+		return err
+	})
+	for gone := onceStep; due && gone == onceStep && err == nil; n += gone {
 		gone, err = s.onceStep(ctx, `DELETE FROM idempotency WHERE (scope, key) IN
  (SELECT scope, key FROM idempotency INDEXED BY idempotency_expiry WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)`, time.Now().UnixMicro())
 	}

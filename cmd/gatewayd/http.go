@@ -29,7 +29,7 @@ func (d *daemon) makeAPI(context.Context) error {
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		Handler: api.New(api.Options{
-			Chat: d.gateway, Sessions: d.store, Commands: d.commands(), Store: d.store, Boards: boardDoor{d.root, d}, Dispatch: dispatchDoor{d.dispatcher}, Notices: noticeDoor{d},
+			Chat: d.gateway, Sessions: d.store, Once: d.store, Commands: d.commands(), Store: d.store, Boards: boardDoor{d.root, d}, Dispatch: dispatchDoor{d.dispatcher}, Notices: noticeDoor{d},
 			Model: d.describeModel, Checks: d.checks, Status: func(context.Context) any { return d.status() }, Shapes: answeredShapes, Receipt: d.gateway.Receipt, Diagnose: d.dispatcher.Diagnose, Lanes: d.lanes,
 			Stopping: d.apiStops, MCP: d.mcp(), RunToken: d.signer.Fence,
 			Keys: d.keys, Addr: d.listener.Addr().String(), AllowedHosts: d.config.API.AllowedHosts,

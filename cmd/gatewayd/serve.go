@@ -122,9 +122,10 @@ func (d *daemon) dispatch(ctx context.Context) error {
 // the one to let go of the daemon's hold on the store.
 func (d *daemon) maintain(ctx context.Context) error {
 	defer d.store.release()
-	var backups sync.WaitGroup
-	defer backups.Wait()
-	backups.Go(func() { d.keepBackups(ctx) })
+	var chores sync.WaitGroup
+	defer chores.Wait()
+	chores.Go(func() { d.keepBackups(ctx) })
+	chores.Go(func() { d.forget(ctx) })
 	for ctx.Err() == nil {
 		if err := d.index(ctx); err != nil {
 			d.log.Debug("search index has no store to follow yet", "error", err)
@@ -132,6 +133,18 @@ func (d *daemon) maintain(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// forgetEvery is how often what is remembered of requests is looked through; it is kept for a day.
+const forgetEvery = 10 * time.Minute
+
+// forget lets go what is remembered of requests for longer than promised.
+func (d *daemon) forget(ctx context.Context) {
+	for ; ctx.Err() == nil; wait(ctx, forgetEvery) {
+		if _, err := d.store.ExpireOnce(ctx); err != nil && ctx.Err() == nil {
+			d.log.Debug("remembered requests not looked through", "error", err)
+		}
+	}
 }
 
 // index follows one generation of the store, until ctx ends or the store has to be closed and opened anew.

@@ -60,3 +60,31 @@ func (k keptStore) Find(ctx context.Context, text string) ([]sessiondb.Session, 
 func (k keptStore) Settings(ctx context.Context, session string) (sessiondb.Settings, error) {
 	return lent(k, ctx, func(s *sessiondb.Store) (sessiondb.Settings, error) { return s.Settings(ctx, session) })
 }
+
+func (k keptStore) ClaimOnce(ctx context.Context, o sessiondb.Once) (held sessiondb.Once, mine bool, err error) {
+	held, err = lent(k, ctx, func(s *sessiondb.Store) (got sessiondb.Once, err error) {
+		got, mine, err = s.ClaimOnce(ctx, o)
+		return got, err
+	})
+	return held, mine, err
+}
+
+func (k keptStore) SettleOnce(ctx context.Context, o sessiondb.Once) error {
+	return k.do(ctx, func(s *sessiondb.Store) error { return s.SettleOnce(ctx, o) })
+}
+
+func (k keptStore) DropOnce(ctx context.Context, o sessiondb.Once) error {
+	return k.do(ctx, func(s *sessiondb.Store) error { return s.DropOnce(ctx, o) })
+}
+
+func (k keptStore) ExpireOnce(ctx context.Context) (int, error) {
+	return lent(k, ctx, func(s *sessiondb.Store) (int, error) { return s.ExpireOnce(ctx) })
+}
+
+func (k keptStore) Said(ctx context.Context, uid string) (said sessiondb.Said, found bool, err error) {
+	said, err = lent(k, ctx, func(s *sessiondb.Store) (got sessiondb.Said, err error) {
+		got, found, err = s.Said(ctx, uid)
+		return got, err
+	})
+	return said, found, err
+}

@@ -113,7 +113,7 @@ type Options struct {
 	Chat     Chat
 	Sessions Sessions
 	Commands Commands // nil: a text that begins with a slash is a text
-	Once     Once     // nil: requests with an Idempotency-Key are refused
+	Once     Once     // nil: only the boards remember an Idempotency-Key, for their cards
 	Store    Store    // nil: health says nothing of it
 	Boards   Boards
 	Dispatch Dispatch
@@ -182,7 +182,9 @@ type server struct {
 }
 
 // New builds the handler. It starts nothing and keeps no state but what is under way.
-func New(opts Options) http.Handler {
+func New(opts Options) http.Handler { return newServer(opts).router() }
+
+func newServer(opts Options) *server {
 	s := &server{Options: opts.withDefaults()}
 	s.origins = newOriginGate(s.Addr, s.AllowedHosts, s.AllowedOrigins)
 	s.metrics = newMetrics(s.Metrics)
@@ -190,6 +192,10 @@ func New(opts Options) http.Handler {
 	if s.MaxTurns > 0 {
 		s.turns = make(chan struct{}, s.MaxTurns)
 	}
+	return s
+}
+
+func (s *server) router() chi.Router {
 	r := chi.NewRouter()
 	r.Use(s.observe, s.guard, s.boundHeader, s.boundBody, secureHeaders, s.origins.check)
 	r.NotFound(s.page())

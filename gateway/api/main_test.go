@@ -229,6 +229,9 @@ type house struct {
 	store *sessiondb.Store
 	llm   *fakellm.Server
 	chat  Chat
+
+	options Options
+	handler *server
 }
 
 // outlast runs an actor until the test's end, and longer than those that are begun after it.
@@ -256,17 +259,25 @@ func newHouse(t *testing.T, change func(*Options), script ...fakellm.Response) *
 	desk := runs.New(runs.Options{Store: store, Chat: g, Most: 10, Log: quiet})
 	outlast(t, desk.Run)
 	outlast(t, g.Run)
-	opts := Options{
+	h := &house{store: store, llm: llm, chat: g, options: Options{
 		Responses: store, Runs: desk,
-		Chat: g, Sessions: store, Commands: slash.New(slash.Options{Store: store, Gateway: g, Model: model.Describe}),
+		Chat: g, Sessions: store, Once: store, Commands: slash.New(slash.Options{Store: store, Gateway: g, Model: model.Describe}),
 		Key: testKey, Addr: "127.0.0.1:0", Model: model.Describe, Log: quiet,
-	}
+	}}
 	if change != nil {
-		change(&opts)
+		change(&h.options)
 	}
-	server := httptest.NewServer(asDescribed(New(opts)))
-	t.Cleanup(server.Close)
-	return &house{Server: server, store: store, llm: llm, chat: g}
+	return h.serve(t)
+}
+
+// serve opens the house behind a new handler.
+func (h *house) serve(t *testing.T) *house {
+	t.Helper()
+	next := *h
+	next.handler = newServer(h.options)
+	next.Server = httptest.NewServer(asDescribed(next.handler.router()))
+	t.Cleanup(next.Server.Close)
+	return &next
 }
 
 // send posts a chat over a real socket.

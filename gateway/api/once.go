@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"gatewayd/gateway/keys"
 	"gatewayd/internal/mutation"
 	"gatewayd/sessiondb"
 )
@@ -41,6 +42,7 @@ var recallable = map[string]bool{
 	"/v1/chat/completions":             true,
 	"/api/sessions/{session}/messages": true,
 	"/v1/runs":                         true,
+	"/api/boards/{board}/tasks":        true, // the board itself remembers the key beside the card
 	"/v1/responses":                    true,
 }
 
@@ -49,7 +51,7 @@ var recallable = map[string]bool{
 // remembered. Keys are those of one holder, method and path.
 func (s *server) once(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, asked := r.Header[headerOnce]; !asked || r.Method == http.MethodGet || r.Method == http.MethodHead {
+		if _, asked := r.Header[headerOnce]; !asked || s.Once == nil || r.Method == http.MethodGet || r.Method == http.MethodHead {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -71,9 +73,6 @@ func (s *server) once(next http.Handler) http.Handler {
 // readOnce reads the key and the whole body, whose digest tells one request from another.
 func (s *server) readOnce(r *http.Request) (sessiondb.Once, *http.Request, error) {
 	key, err := onceKey(r.Header)
-	if err == nil && s.Once == nil {
-		err = errOff("the Idempotency-Key")
-	}
 	if err != nil {
 		return sessiondb.Once{}, r, err
 	}
@@ -249,4 +248,7 @@ func notDone(ctx context.Context, e *refusal) {
 }
 
 // callerID names the holder of the key that a request came with: Idempotency-Keys of one are nothing to another.
-func callerID(context.Context) string { return "" }
+func callerID(ctx context.Context) string {
+	caller, _ := keys.Who(ctx)
+	return caller.Key.ID
+}

@@ -55,6 +55,7 @@ type flight struct {
 	gone func(error)
 
 	effect, nothing atomic.Bool
+	joined          atomic.Int32 // who hears it beside the first
 
 	mu      sync.Mutex
 	status  int
@@ -193,6 +194,8 @@ func (f *flight) remembered(o sessiondb.Once) sessiondb.Once {
 
 // hear writes an answer that somebody else asked for first, from its beginning and as it comes. Who leaves ends nothing.
 func (s *server) hear(w http.ResponseWriter, r *http.Request, f *flight) {
+	f.joined.Add(1)
+	defer f.joined.Add(-1)
 	control, at, begun := http.NewResponseController(w), 0, false
 	for {
 		f.mu.Lock()

@@ -50,8 +50,8 @@ func (s *server) createTask(r *http.Request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if key := r.Header.Get("Idempotency-Key"); card.IdempotencyKey == "" {
-		card.IdempotencyKey, card.OneRequest = key, key != ""
+	if key := r.Header.Get(headerOnce); card.IdempotencyKey == "" && key != "" {
+		card.IdempotencyKey, card.OneRequest = callerID(r.Context())+" "+key, true // of one holder, as everywhere
 	}
 	return s.onBoard(r, func(slug kanban.Slug, board *kanban.Board) (answer, error) {
 		if info, err := s.Boards.Lookup(slug); err == nil {

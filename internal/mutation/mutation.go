@@ -117,6 +117,8 @@ var List = []Mutation{
 	{"inbox-is-left-at-restart", "e2e", "TestWhatWasAcceptedIsAnsweredOnce/accepted_before_kill_9"},
 	{"resume-is-not-counted", "e2e", "TestWhatWasAcceptedIsAnsweredOnce/again_and_again"},
 	{"end-of-input-is-ignored", "e2e", "TestAFrontEndIsToldInFramesAndLeavesNothingBehind/end_of_input_while_the_model_hangs"},
+	{"replay-without-comparing-the-request", "gateway/api", "TestTheSameRequestAgainIsAnsweredWithTheSame"},
+	{"joining-runs-again", "gateway/api", "TestWhoAsksMeanwhileHearsTheSameTurn"},
 	{"receipt-covers-the-first-row-alone", "gateway/api", "TestEveryEndOfATurnCarriesAReceiptThatTheRowsProve"},
 	{"answer-loses-a-field", "gateway/api", "TestAClientFindsItsWayByTheDescription"},
 	{"route-that-nobody-describes", "gateway/api", "TestEveryRouteIsDescribedAndEveryDescribedRouteIsThere"},
