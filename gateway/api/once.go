@@ -41,9 +41,7 @@ type Once interface {
 var recallable = map[string]bool{
 	"/v1/chat/completions":             true,
 	"/api/sessions/{session}/messages": true,
-	"/v1/runs":                         true,
 	"/api/boards/{board}/tasks":        true, // the board itself remembers the key beside the card
-	"/v1/responses":                    true,
 }
 
 // once does a request that carries an Idempotency-Key once. The same request again is answered with what the first was answered

@@ -88,7 +88,7 @@ func (f *flight) WriteHeader(status int) {
 	}
 	f.status, f.head = status, http.Header{}
 	for name, values := range f.to.Header() {
-		if repeated(name) {
+		if echoed(name) {
 			f.head[name] = values
 		}
 	}
@@ -99,8 +99,8 @@ func (f *flight) WriteHeader(status int) {
 	f.tell()
 }
 
-// repeated headers are those of the answer itself; the others belong to a connection or to a moment.
-func repeated(name string) bool {
+// echoed headers are those of the answer itself; the others belong to a connection or to a moment.
+func echoed(name string) bool {
 	switch name {
 	case "Content-Type", "Content-Disposition", "Location", "Etag", "X-Accel-Buffering", "X-Should-Retry", headerReceipt, headerReplayed:
 		return true
