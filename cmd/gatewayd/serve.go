@@ -125,7 +125,7 @@ func (d *daemon) maintain(ctx context.Context) error {
 	var chores sync.WaitGroup
 	defer chores.Wait()
 	chores.Go(func() { d.keepBackups(ctx) })
-	chores.Go(func() { d.forget(ctx) })
+	chores.Go(func() { d.forgetRequests(ctx) })
 	for ctx.Err() == nil {
 		if err := d.index(ctx); err != nil {
 			d.log.Debug("search index has no store to follow yet", "error", err)
@@ -138,8 +138,8 @@ func (d *daemon) maintain(ctx context.Context) error {
 // forgetEvery is how often what is remembered of requests is looked through; it is kept for a day.
 const forgetEvery = 10 * time.Minute
 
-// forget lets go what is remembered of requests for longer than promised.
-func (d *daemon) forget(ctx context.Context) {
+// forgetRequests lets go what is remembered of requests for longer than promised.
+func (d *daemon) forgetRequests(ctx context.Context) {
 	for ; ctx.Err() == nil; wait(ctx, forgetEvery) {
 		if _, err := d.store.ExpireOnce(ctx); err != nil && ctx.Err() == nil {
 			d.log.Debug("remembered requests not looked through", "error", err)
