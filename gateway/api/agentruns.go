@@ -30,7 +30,7 @@ func (s *server) agentRunRoutes(r chi.Router) {
 	to.read.Get("/v1/runs", s.handle(s.onRuns(s.listAgentRuns)))
 	to.chat.Post("/v1/runs", s.handle(s.onRuns(s.createAgentRun)))
 	to.read.Get("/v1/runs/{run_id}", s.handle(s.onRuns(s.showAgentRun)))
-	to.read.Get("/v1/runs/{run_id}/events", s.watchAgentRun)
+	to.read.With(s.bounded).Get("/v1/runs/{run_id}/events", s.watchAgentRun)
 	to.chat.Post("/v1/runs/{run_id}/stop", s.handle(s.onRuns(s.stopAgentRun)))
 	to.chat.Post("/v1/runs/{run_id}/steer", s.handle(s.onRuns(s.steerAgentRun)))
 	to.admin.Post("/v1/runs/{run_id}/approval", s.handle(s.onRuns(s.approveAgentRun)))
