@@ -13,9 +13,10 @@ import (
 
 // Bounds of what one page of a card shows of what can grow without end. The rest is in the API and in the file.
 const (
-	logTail    = 32_000 // bytes of the log
-	eventsMost = 60     // of its history
-	runsMost   = 40
+	logTail      = 32_000 // bytes of the log
+	eventsMost   = 60     // of its history
+	runsMost     = 40
+	commentsMost = 50 // the newest; ?comments=all shows all
 )
 
 // cardView is a card with everything around it.
@@ -31,6 +32,8 @@ type cardView struct {
 	MoreRuns int
 	Events   []kanban.Event // the newest first
 	Earlier  int            // events that are not shown
+	Said     int            // comments
+	Unsaid   int            // of these, the oldest, which are not shown
 	Log      logView
 	Findings []kanban.Diagnostic
 	Lanes    []string
@@ -65,6 +68,10 @@ func (s *site) card(r *http.Request) (page, error) {
 			Detail: detail, Board: info, Idle: s.Why == nil, Moves: kanban.Moves(detail.Task.Status), Lanes: s.Lanes, Now: time.Now().Unix(),
 		}
 		view.past()
+		view.Said = len(view.Comments)
+		if n := view.Said - commentsMost; n > 0 && r.URL.Query().Get("comments") != "all" {
+			view.Unsaid, view.Comments = n, view.Comments[n:]
+		}
 		if view.Log, err = s.log(info.Slug, detail); err != nil {
 			return err
 		}

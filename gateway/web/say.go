@@ -3,12 +3,14 @@ package web
 import (
 	"errors"
 	"fmt"
+	"html/template"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
+	"gatewayd/internal/mutation"
 	"gatewayd/kanban"
 )
 
@@ -99,4 +101,12 @@ func statusHint(s kanban.Status) string { return statusHints[s] }
 func firstUpper(text string) string {
 	r, size := utf8.DecodeRuneInString(text)
 	return string(unicode.ToUpper(r)) + text[size:]
+}
+
+// titled is clip for templates: text, which they escape.
+func titled(n int, text string) any {
+	if mutation.On("card-title-is-markup") {
+		return template.HTML(clip(n, text)) //nolint:gosec // the mutation
+	}
+	return clip(n, text)
 }

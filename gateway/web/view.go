@@ -54,7 +54,7 @@ func (s *site) readViews() map[string]*template.Template {
 func (s *site) words() template.FuncMap {
 	return template.FuncMap{
 		"static": s.files.url, "age": age, "moment": moment, "iso": iso, "plural": plural, "span": span, "bytes": bytesWord, "dict": dict, "markdown": markdown,
-		"word": statusWord, "clip": clip, "hint": statusHint, "first": firstUpper,
+		"word": statusWord, "clip": titled, "hint": statusHint, "first": firstUpper,
 	}
 }
 

@@ -152,4 +152,5 @@ var List = []Mutation{
 	{"answer-is-html", "gateway/web", "TestAnAnswerIsTextWhateverItSays"},
 	{"page-doubles-what-comes-again", "gateway/web", "TestALostConnectionLosesNothingAndDoublesNothing"},
 	{"page-approves-by-itself", "gateway/web", "TestNothingIsApprovedWithoutAClick"},
+	{"card-title-is-markup", "gateway/web", "TestACardsTitleIsTextAndNeverMarkup"},
 }
