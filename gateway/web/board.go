@@ -34,6 +34,7 @@ type boardView struct {
 // column is one status of it.
 type column struct {
 	Name  kanban.Status
+	Moves string // where a person may move a card from here
 	Cards []face
 	Total int
 	More  string // where the next cards of it are; "" = all are shown
@@ -122,7 +123,7 @@ func (s *site) board(r *http.Request) (page, error) {
 // fill puts the cards that are looked for into columns, as many of each as are shown.
 func (v *boardView) fill(found kanban.Columns) {
 	for _, c := range found.Columns {
-		out := column{Name: c.Name}
+		out := column{Name: c.Name, Moves: words(kanban.Moves(c.Name))}
 		for _, f := range c.Tasks {
 			if v.Filter.matches(f.Task) {
 				out.Cards = append(out.Cards, newFace(f, found.Now))
@@ -139,6 +140,14 @@ func (v *boardView) fill(found kanban.Columns) {
 		}
 		v.Columns = append(v.Columns, out)
 	}
+}
+
+func words(list []kanban.Status) string {
+	texts := make([]string, len(list))
+	for i, s := range list {
+		texts[i] = string(s)
+	}
+	return strings.Join(texts, " ")
 }
 
 func newFace(f kanban.Face, now int64) face {

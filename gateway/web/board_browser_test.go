@@ -8,6 +8,7 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -252,4 +253,26 @@ func TestATimelineTellsWhoRanWhenAndHowItEnded(t *testing.T) {
 	w.until(`document.querySelector(".chart a:has(.warn) title").textContent.includes("rate limited")`)
 	w.do(chromedp.Click(`//a[text()="by card"]`))
 	w.until(`document.querySelector(".lane")?.textContent === "<b>the</b> runner"`)
+}
+
+func TestAKeyIsPastedOnceAndKeptByTheBrowserAlone(t *testing.T) {
+	h := newHall(t)
+	h.card("behind the login", kanban.StatusReady)
+	w := window{newTab(t, 0, 0, "light"), t}
+	if err := call(w, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{}}); err != nil {
+		t.Fatal(err)
+	}
+	w.do(chromedp.Navigate(h.URL + "/boards/plans?q=behind"))
+	w.until(`location.pathname === "/login" && document.activeElement.id === "key"`)
+	w.keys("not the key\r")
+	w.until(`document.getElementById("wrong")?.textContent.includes("not known") && document.activeElement.id === "key"`)
+	w.keys(testKey + "\r")
+	w.until(`location.pathname + location.search === "/boards/plans?q=behind" && ` + ready)
+	if seen := ask[string](w, "document.cookie"); seen != "" {
+		t.Errorf("scripts see the cookie %q", seen)
+	}
+	w.do(chromedp.Click(`//button[text()="Log out"]`))
+	w.until(`location.pathname === "/login"`)
+	w.do(chromedp.Navigate(h.URL + "/boards/plans"))
+	w.until(`location.pathname === "/login"`)
 }

@@ -95,7 +95,7 @@ func (w window) do(steps ...chromedp.Action[chromedp.Void]) {
 // until waits for an expression of the page to be true, over any reload.
 func (w window) until(expression string) {
 	w.t.Helper()
-	look := time.NewTicker(20 * time.Millisecond)
+	look, patience := time.NewTicker(20*time.Millisecond), time.After(30*time.Second)
 	defer look.Stop()
 	for {
 		yes, err := chromedp.Run(w, chromedp.Evaluate[bool]("!!("+expression+")"))
@@ -104,10 +104,12 @@ func (w window) until(expression string) {
 		}
 		select {
 		case <-look.C:
+			continue
+		case <-patience:
 		case <-w.Done():
-			shown, _ := chromedp.Run(w, chromedp.Evaluate[string]("document.body.innerText"))
-			w.t.Fatalf("never: %s (%v)\n%s", expression, err, shown)
 		}
+		shown, _ := chromedp.Run(w, chromedp.Evaluate[string]("document.body.innerText"))
+		w.t.Fatalf("never: %s (%v)\n%s", expression, err, shown)
 	}
 }
 

@@ -13,6 +13,7 @@ var faults = []struct {
 }{
 	{mutation.On("page-doubles-what-comes-again"), "talk.js", "while (s.lastChild && s.lastChild !== kept) s.lastChild.remove();", ""},
 	{mutation.On("page-approves-by-itself"), "talk.js", `page.refresh("ask"); page.say(`, `page.refresh("ask").then(() => document.querySelector(".ask button").focus()); page.say(`},
+	{mutation.On("drag-moves-without-asking"), "board.js", "const answer = await page.call(\"POST\", `${api}/tasks/${id}/move`", "document.querySelector(`#col-${to} .cards, #col-${to}`).append(item); const answer = await ((...a) => ({task: {status: to}}))(\"\", \"\""},
 }
 
 // broken is a static file with the fault that is in force.

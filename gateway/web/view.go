@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"gatewayd/gateway/keys"
 	"gatewayd/kanban"
 )
 
@@ -29,6 +30,7 @@ type page struct {
 	Data   any
 
 	Wrong   []string // the checks that are not ok
+	Login   string   // the name of the key with which a person is logged in; "" = they came otherwise
 	Version string
 	Now     time.Time // one reading of the clock for every age on the page
 }
@@ -74,6 +76,9 @@ const fragmentHeader = "Gatewayd-Fragment"
 // render writes nothing before the whole of it is made: a template that fails halfway must not look like a short board.
 func (s *site) render(w http.ResponseWriter, r *http.Request, p page) {
 	p.Version, p.Now = s.Version, time.Now()
+	if who, known := keys.Who(r.Context()); known && who.Door == keys.DoorCookie {
+		p.Login = who.Key.Name
+	}
 	view, block := s.views[p.View], "base.html"
 	part := r.Header.Get(fragmentHeader)
 	if part == "" || part == "badge" {

@@ -153,4 +153,5 @@ var List = []Mutation{
 	{"page-doubles-what-comes-again", "gateway/web", "TestALostConnectionLosesNothingAndDoublesNothing"},
 	{"page-approves-by-itself", "gateway/web", "TestNothingIsApprovedWithoutAClick"},
 	{"card-title-is-markup", "gateway/web", "TestACardsTitleIsTextAndNeverMarkup"},
+	{"drag-moves-without-asking", "gateway/web", "TestACardIsDraggedOnlyWhereTheServerLetsIt"},
 }

@@ -4,13 +4,10 @@
 {
   const slug = document.querySelector("[data-board]").dataset.board, api = "/api/boards/" + slug;
   const dialog = document.getElementById("move"), words = s => s[0].toUpperCase() + s.slice(1);
-  let workflow = {columns: [], moves: {}};
-  page.call("GET", api + "/workflow").then(w => { workflow = w; }, e => page.trouble(e.message));
-
   const cards = () => [...document.querySelectorAll(".card > a")];
   const columnOf = e => e?.closest(".col"), statusOf = e => columnOf(e)?.dataset.status;
-  const allowed = (from, to) => (workflow.moves[from] || []).includes(to);
-  const verdict = (from, to) => from === to ? "it is here" : to === "running" ? "only a worker starts a card" : "not from " + from;
+  const allowed = (from, to) => document.getElementById("col-" + from).dataset.moves.split(" ").includes(to);
+  const verdict = (from, to) => to === "running" ? "only a worker starts a card" : "not from " + from;
 
   // move asks the server. On refusal the card is where it was, because it never left.
   async function move(link, to, reason) {
@@ -34,7 +31,7 @@
     const from = statusOf(link), list = dialog.querySelector(".targets");
     document.getElementById("move-card").textContent = link.textContent;
     document.getElementById("move-why").value = "";
-    list.replaceChildren(...workflow.columns.filter(to => to !== from).map(to => {
+    list.replaceChildren(...[...new Set([...columns().map(c => c.dataset.status), "archived"])].filter(to => to !== from).map(to => {
       const item = document.createElement("li"), button = document.createElement("button"), no = document.createElement("small");
       button.type = "button";
       button.textContent = words(to);
@@ -118,8 +115,8 @@
     card.classList.add("lifted");
     getSelection().removeAllRanges();
     for (const c of columns()) {
-      const to = c.dataset.status, no = c.querySelector(".verdict"), yes = allowed(from, to);
-      c.classList.add(yes ? "takes" : "refuses");
+      const to = c.dataset.status, no = c.querySelector(".verdict"), yes = to === from || allowed(from, to);
+      c.classList.add(to === from ? "home" : yes ? "takes" : "refuses");
       no.textContent = yes ? "" : verdict(from, to);
       no.hidden = yes;
     }
@@ -138,7 +135,7 @@
     ghost.remove();
     card.classList.remove("lifted");
     document.body.classList.remove("dragging");
-    for (const c of columns()) { c.classList.remove("takes", "refuses", "at"); c.querySelector(".verdict").hidden = true; }
+    for (const c of columns()) { c.classList.remove("home", "takes", "refuses", "at"); c.querySelector(".verdict").hidden = true; }
     drag = null;
     page.held = false;
     if (to && to !== from) move(card.querySelector("a"), to); // also where it is not allowed: the server says why
