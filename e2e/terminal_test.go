@@ -106,13 +106,7 @@ func TestCtrlCStopsAnAnswerAndASecondOneLeaves(t *testing.T) {
 	if code := p.ends(); code != 0 {
 		t.Errorf("code %d", code)
 	}
-	w.until("nothing runs", func() bool {
-		var status struct {
-			Gateway struct{ Running []struct{} }
-		}
-		w.call(http.MethodGet, "/api/status", nil, &status)
-		return len(status.Gateway.Running) == 0
-	})
+	w.nothingRuns()
 	w.stop()
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"gatewayd/config"
 	"gatewayd/gateway/slash"
+	"gatewayd/internal/mutation"
 	"gatewayd/internal/problem"
 	"gatewayd/internal/terminal"
 	"gatewayd/sessiondb"
@@ -190,6 +191,9 @@ func (d *desk) line(ctx context.Context, text string) {
 
 // say sends a message. It is shown at once where nothing else is being answered, else when its turn comes.
 func (d *desk) say(text string) {
+	if d.turn != nil && mutation.On("typed-during-an-answer-is-lost") {
+		return
+	}
 	m := spoken{uid: sessiondb.NewUID(), session: d.session, text: text, echoed: d.turn == nil && len(d.waiting) == 0}
 	if m.echoed {
 		d.echo(text)
