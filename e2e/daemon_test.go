@@ -51,7 +51,13 @@ func buildAndRun(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "build the program:", err)
 		return 1
 	}
-	return m.Run()
+	seen := &described{RoundTripper: http.DefaultTransport, list: map[string]bool{}}
+	http.DefaultClient.Transport = seen
+	code := m.Run()
+	if !seen.tell() && code == 0 {
+		code = 1
+	}
+	return code
 }
 
 // patience is how long a test waits for something that happens in milliseconds on an idle machine.
