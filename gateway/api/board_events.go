@@ -1,11 +1,9 @@
 package api
 
 import (
-	"context"
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -13,10 +11,7 @@ import (
 	"gatewayd/kanban"
 )
 
-const (
-	boardLook  = 250 * time.Millisecond // how soon what other processes did is seen
-	eventsMost = 200                    // in one frame, and in one page
-)
+const eventsMost = 200 // in one frame, and in one page
 
 func (s *server) boardEventRoutes(r chi.Router) {
 	s.behind(r).read.With(s.bounded).Get("/api/boards/{board}/events", s.boardEvents)
@@ -115,13 +110,18 @@ func (o *sse) gap(cursor int64) {
 
 // followBoard sends what happens until the client is gone, the daemon stops, or the board cannot be read.
 func (s *server) followBoard(r *http.Request, out *sse, slug kanban.Slug, f kanban.EventFilter) {
-	seen := s.boardWatch.join(slug, s.headOf)
+	seen := s.boardWatch.join(slug, s.lookAt)
 	defer s.boardWatch.leave(slug)
 	alive := time.NewTicker(s.KeepAlive)
 	defer alive.Stop()
 	for out.err == nil {
-		head, changed, err := seen.state()
+		head, newest, changed, err := seen.state()
 		if err == nil && head > f.After {
+			if newest.isNextOf(f) {
+				out.sendFrame(newest.frame)
+				f.After = newest.to
+				continue
+			}
 			if f.After, err = s.sendEvents(r, out, f); err == nil {
 				continue
 			}
@@ -149,98 +149,19 @@ func (s *server) followBoard(r *http.Request, out *sse, slug kanban.Slug, f kanb
 	}
 }
 
+func eventPage(list []kanban.Event, cursor int64) map[string]any {
+	return map[string]any{"events": listOf(list), "cursor": cursor}
+}
+
 // sendEvents sends the next page and gives the cursor behind it.
 func (s *server) sendEvents(r *http.Request, out *sse, f kanban.EventFilter) (cursor int64, err error) {
 	_, err = s.onBoard(r, func(_ kanban.Slug, board *kanban.Board) (answer, error) {
 		var list []kanban.Event
 		list, cursor, err = board.EventsOf(r.Context(), f)
 		if err == nil && len(list) > 0 {
-			out.sendAt(strconv.FormatInt(cursor, 10), "events", map[string]any{"events": listOf(list), "cursor": cursor})
+			out.sendAt(strconv.FormatInt(cursor, 10), "events", eventPage(list, cursor))
 		}
 		return answer{}, err
 	})
 	return cursor, err
-}
-
-// headOf is the cursor of a board's newest event. The file is let go between two looks, so that watchers hold no board.
-func (s *server) headOf(ctx context.Context, slug kanban.Slug) (int64, error) {
-	board, release, err := s.Boards.Acquire(ctx, slug)
-	if err != nil {
-		return 0, err
-	}
-	defer release()
-	return board.LatestEvent(ctx)
-}
-
-// boardWatch looks after the boards that somebody watches: once for each board, however many watch it.
-type boardWatch struct {
-	mu     sync.Mutex
-	boards map[kanban.Slug]*watchedBoard
-}
-
-type watchedBoard struct {
-	watchers int
-	stop     context.CancelFunc
-
-	mu      sync.Mutex
-	head    int64
-	err     error
-	changed chan struct{} // closed at the next change
-}
-
-func (b *boardWatch) join(slug kanban.Slug, head func(context.Context, kanban.Slug) (int64, error)) *watchedBoard {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.boards == nil {
-		b.boards = map[kanban.Slug]*watchedBoard{}
-	}
-	w, there := b.boards[slug]
-	if !there {
-		ctx, stop := context.WithCancel(context.Background())
-		w = &watchedBoard{stop: stop, changed: make(chan struct{})}
-		b.boards[slug] = w
-		go w.look(ctx, func() (int64, error) { return head(ctx, slug) })
-	}
-	w.watchers++
-	return w
-}
-
-func (b *boardWatch) leave(slug kanban.Slug) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	w := b.boards[slug]
-	if w.watchers--; w.watchers == 0 {
-		delete(b.boards, slug)
-		w.stop()
-	}
-}
-
-// look asks for the head until ctx ends.
-func (w *watchedBoard) look(ctx context.Context, head func() (int64, error)) {
-	tick := time.NewTicker(boardLook)
-	defer tick.Stop()
-	for {
-		at, err := head()
-		if ctx.Err() != nil {
-			return
-		}
-		w.mu.Lock()
-		if at != w.head || err != nil {
-			w.head, w.err = at, err
-			close(w.changed)
-			w.changed = make(chan struct{})
-		}
-		w.mu.Unlock()
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-func (w *watchedBoard) state() (head int64, changed <-chan struct{}, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.head, w.changed, w.err
 }

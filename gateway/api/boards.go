@@ -168,6 +168,7 @@ func (s *server) showBoard(r *http.Request) (answer, error) {
 }
 
 func (s *server) wake(slug kanban.Slug) {
+	s.boardWatch.nudge(slug)
 	if s.Dispatch != nil {
 		s.Dispatch.Wake(slug)
 	}

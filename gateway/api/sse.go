@@ -41,10 +41,25 @@ func (o *sse) send(name string, body any) { o.sendAt("", name, body) }
 
 // sendAt is send with an id, by which a client that comes back says how far it was.
 func (o *sse) sendAt(id, name string, body any) {
-	data, err := json.Marshal(body)
+	frame, err := frameOf(id, name, body)
 	if err != nil {
 		o.err = err
 		return
+	}
+	o.sendFrame(frame)
+}
+
+// sendFrame sends an event that was written before.
+func (o *sse) sendFrame(frame []byte) {
+	o.start()
+	o.write(frame)
+}
+
+// frameOf is an event as it is sent. Without an id or a name it has none.
+func frameOf(id, name string, body any) ([]byte, error) {
+	data, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
 	}
 	var b bytes.Buffer
 	if id != "" {
@@ -56,8 +71,7 @@ func (o *sse) sendAt(id, name string, body any) {
 	b.WriteString("data: ")
 	b.Write(data)
 	b.WriteString("\n\n")
-	o.start()
-	o.write(b.Bytes())
+	return b.Bytes(), nil
 }
 
 // comment keeps the connection alive and is no event.
