@@ -42,16 +42,16 @@ func (s *server) watchAgentRun(w http.ResponseWriter, r *http.Request) {
 
 // lastEventID is the number behind which a client goes on.
 func lastEventID(r *http.Request) (int64, error) {
-	text := r.Header.Get("Last-Event-ID")
+	name, text := "Last-Event-ID", r.Header.Get("Last-Event-ID")
 	if text == "" {
-		text = r.URL.Query().Get("after")
+		name, text = "after", r.URL.Query().Get("after")
 	}
 	if text == "" || mutation.On("last-event-id-is-ignored") {
 		return 0, nil
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 {
-		return 0, errField("Last-Event-ID", "must be the id of an event, not %.50q", text)
+		return 0, errField(name, "must be the id of an event, not %.50q", text)
 	}
 	return n, nil
 }

@@ -90,6 +90,12 @@ func typesOf(s *jsonschema.Schema) []string {
 		return []string{s.Type}
 	case s.Const != nil || s.Enum != nil:
 		return []string{"string"}
+	case s.AnyOf != nil:
+		var all []string
+		for _, one := range s.AnyOf {
+			all = append(all, typesOf(one)...)
+		}
+		return all
 	}
 	return s.Types
 }
@@ -113,12 +119,13 @@ func sample(s *jsonschema.Schema) any {
 // wrong is a value of a type that a property may not have; nil where it may have any.
 func wrong(s *jsonschema.Schema) any {
 	kind := typesOf(s)
-	for of, value := range map[string]any{"boolean": true, "array": []any{1}} {
-		if len(kind) > 0 && !slices.Contains(kind, of) {
-			return value
-		}
+	switch {
+	case len(kind) == 0:
+		return nil
+	case !slices.Contains(kind, "boolean"):
+		return true
 	}
-	return nil
+	return []any{1}
 }
 
 // least is a body with what a request needs.

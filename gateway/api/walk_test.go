@@ -27,9 +27,6 @@ func routesOf(t *testing.T, h http.Handler) map[string]bool {
 	return routes
 }
 
-// notYet are routes that are being built.
-var notYet = []string{"/v1/responses", "/v1/runs", "/v1/capabilities", "/static", "/api/sessions/{session}/", "/api/webhooks"}
-
 func TestEveryRouteIsDescribedAndEveryDescribedRouteIsThere(t *testing.T) {
 	h, _ := plain(nil)
 	routes := routesOf(t, h)
@@ -42,12 +39,7 @@ func TestEveryRouteIsDescribedAndEveryDescribedRouteIsThere(t *testing.T) {
 		}
 	}
 	for _, route := range slices.Sorted(maps.Keys(routes)) {
-		path := route[strings.Index(route, "/"):]
-		switch yet := func(prefix string) bool { return strings.HasPrefix(path, prefix) }; {
-		case described[route]:
-		case slices.ContainsFunc(notYet, yet):
-			t.Logf("NOT DESCRIBED YET: %s", route)
-		default:
+		if !described[route] {
 			t.Errorf("%s is not described: tell of it in openapi/*.yaml", route)
 		}
 	}
