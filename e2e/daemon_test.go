@@ -29,6 +29,9 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv(claimerEnv); path != "" {
 		os.Exit(claimAll(path))
 	}
+	if path := os.Getenv(bareEnv); path != "" {
+		os.Exit(serveBare(path))
+	}
 	if door := os.Getenv(playEnv); door != "" {
 		program = os.Getenv("GATEWAYD_TEST_PROGRAM")
 		os.Exit(playWorker(door))
