@@ -136,6 +136,20 @@ func TestACommandIsCompletedByTheKeyboard(t *testing.T) {
 	b.until(`document.getElementById("notes").innerText.includes("token")`)
 }
 
+func TestAConversationIsRenamedAndDeletedFromTheList(t *testing.T) {
+	x := newTalking(t)
+	x.filled("one", 1)
+	b := x.open("/sessions")
+	b.do(chromedp.Click(`[data-open="e-one"]`), chromedp.SetValue("#e-one input[name=title]", "Another name"), chromedp.Click("#e-one button.main"))
+	b.until(`document.querySelector(".one .what").innerText.includes("Another name")`)
+	b.eval(`window.confirm = text => { document.title = text; return document.title.includes("Another name"); }`)
+	b.do(chromedp.Click(`[data-open="e-one"]`), chromedp.Click("#e-one button.danger"))
+	b.until(`!document.querySelector(".one")`)
+	if _, err := x.store.Session(t.Context(), "one"); err == nil {
+		t.Error("it is still there")
+	}
+}
+
 // Faults that a mutation puts into a script are there to be put in.
 func TestEachFaultOfAScriptHasItsPlace(t *testing.T) {
 	for _, f := range faults {

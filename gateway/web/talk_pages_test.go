@@ -46,6 +46,7 @@ func (x *talking) filled(id string, exchanges int) {
 	if err != nil {
 		x.t.Fatal(err)
 	}
+	defer func() { _ = x.store.Release(x.t.Context(), lease) }()
 	for n := range exchanges {
 		turn := fmt.Sprintf("%s-%d", id, n)
 		_, err := x.store.Append(x.t.Context(), lease, []sessiondb.NewMessage{
