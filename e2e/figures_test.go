@@ -34,7 +34,7 @@ func TestFigures(t *testing.T) {
 	var table []figure
 	for _, measure := range []func(*testing.T) []figure{
 		appendFigures, indexerFigure, loadFigure, searchFigures, claimFigures, tickFigures, startLatencyFigures,
-		turnFigures, conversationFigure, registryFigure, coldStartFigures, firstByteFigure, doorFigures, idleFigures, keeperFigure, binaryFigure, diskFigures,
+		turnFigures, conversationFigure, registryFigure, coldStartFigures, firstByteFigure, doorFigures, idleFigures, keeperFigure, binaryFigure, diskFigures, pageFigures,
 	} {
 		rows := measure(t)
 		for _, f := range rows {
