@@ -36,6 +36,9 @@ func (h *HomeLock) WarnOpenKey() {
 	}
 }
 
+// APIKeyPath is where a home keeps the text of its first key for people and programs to copy.
+func APIKeyPath(dir string) string { return filepath.Join(dir, keyName) }
+
 // ReadAPIKey reads the key of a home for a caller of its API. A missing one is a problem of kind NotFound.
 func ReadAPIKey(dir string) (Secret, error) {
 	path := filepath.Join(dir, keyName)

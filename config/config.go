@@ -22,26 +22,6 @@ type Config struct {
 	Log        Log                  `yaml:"log"`
 }
 
-// API is the HTTP listener.
-type API struct {
-	// Addr is HOST:PORT; port 0 takes a free one.
-	Addr string `yaml:"addr" default:"127.0.0.1:8642" kind:"hostport"`
-	// AllowedHosts are Host header names served beside localhost and the address itself.
-	AllowedHosts []string `yaml:"allowed_hosts"`
-	// AllowedOrigins are browser origins ("https://host") that may call.
-	AllowedOrigins []string `yaml:"allowed_origins" kind:"origin"`
-	// MaxBodyBytes bounds a request's body.
-	MaxBodyBytes int64 `yaml:"max_body_bytes" default:"10485760" min:"1024"`
-	// MaxConcurrentTurns over all conversations; 0 is no limit.
-	MaxConcurrentTurns int `yaml:"max_concurrent_turns" default:"0"`
-	// MaxConcurrentRuns are those of /v1/runs that have not ended; 0 is no limit.
-	MaxConcurrentRuns int `yaml:"max_concurrent_runs" default:"10" min:"0"`
-	// KeepRuns is how long a run that has ended can be asked for.
-	KeepRuns time.Duration `yaml:"keep_runs" default:"24h" min:"24h"`
-	// KeepResponses is how long a stored response can be asked for.
-	KeepResponses time.Duration `yaml:"keep_responses" default:"720h" min:"1h"`
-}
-
 // Agent is the turn loop.
 type Agent struct {
 	// MaxIterations of model call and tools in one turn.

@@ -20,6 +20,7 @@ type variable struct {
 
 var variables = []variable{
 	{name: "GATEWAYD_ADDR", key: "api.addr"},
+	{name: "GATEWAYD_INSECURE_BIND", key: "api.insecure_bind", unit: asSwitch},
 	{name: "GATEWAYD_MODEL_BASE_URL", key: "model.base_url"},
 	{name: "GATEWAYD_MODEL_NAME", key: "model.name"},
 	{name: "GATEWAYD_LOG_LEVEL", key: "log.level"},
@@ -36,8 +37,8 @@ const (
 	modelKeyEnv = "GATEWAYD_MODEL_API_KEY"
 	// credentialsEnv is where systemd puts what a unit names with LoadCredential.
 	credentialsEnv = "CREDENTIALS_DIRECTORY"
-	homeEnv     = "GATEWAYD_HOME"
-	rootEnv     = "GATEWAYD_KANBAN_HOME"
+	homeEnv        = "GATEWAYD_HOME"
+	rootEnv        = "GATEWAYD_KANBAN_HOME"
 )
 
 func (l *loader) environment() {

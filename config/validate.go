@@ -19,6 +19,7 @@ func (l *loader) settle() {
 	l.settleRoot()
 	l.Tools.Workdir, l.Tools.WriteRoot = l.absolute(l.Tools.Workdir), l.absolute(l.Tools.WriteRoot)
 	l.Backup.Dir = l.absolute(l.Backup.Dir)
+	l.API.TLSCert, l.API.TLSKey = l.absolute(l.API.TLSCert), l.absolute(l.API.TLSKey)
 	for name, lane := range l.Kanban.Lanes {
 		lane.Workdir = l.absolute(lane.Workdir)
 		l.Kanban.Lanes[name] = lane
@@ -65,6 +66,7 @@ func (l *loader) validate() {
 			l.refuse(l.place(s.key)+": "+s.key, err.Error(), "", nil)
 		}
 	}
+	l.validateAPI()
 	l.validateModel()
 	l.validatePools()
 	for _, name := range sortedKeys(reflect.ValueOf(l.Kanban.Lanes)) {

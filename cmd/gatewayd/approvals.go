@@ -101,7 +101,7 @@ func (c *cli) denyVerb() *cobra.Command {
 }
 
 func (c *cli) decide(ctx context.Context, id string, choice tool.Choice) error {
-	if err := c.isAPerson(); err != nil {
+	if err := c.isAPerson("an approval"); err != nil {
 		return err
 	}
 	var answer struct {
@@ -122,11 +122,11 @@ func (c *cli) decide(ctx context.Context, id string, choice tool.Choice) error {
 }
 
 // isAPerson refuses a command of a conversation, or of a worker: what asks does not answer for whom it asks.
-func (c *cli) isAPerson() error {
+func (c *cli) isAPerson(thing string) error {
 	loaded, err := c.load()
 	if err == nil && (loaded.Session != "" || loaded.Worker != nil) {
 		err = &problem.Error{
-			Kind: problem.Denied, Thing: "an approval", What: "is a person's to give, and this is a command of a conversation or a worker",
+			Kind: problem.Denied, Thing: thing, What: "is a person's to give, and this is a command of a conversation or a worker",
 			Fate: "nothing was decided", Remedy: "decide it in a terminal of your own",
 		}
 	}
@@ -164,7 +164,7 @@ func (c *cli) revokeVerb() *cobra.Command {
 	cmd := &cobra.Command{Use: "revoke RULE", Short: "Take back what was approved for always, or, with --session, for one conversation", Args: exactly(1)}
 	cmd.Flags().StringVar(&session, "session", "", "the conversation")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := c.isAPerson(); err != nil {
+		if err := c.isAPerson("an approval"); err != nil {
 			return err
 		}
 		q := url.Values{"session": {session}, "by": {"cli " + c.speaker()}}

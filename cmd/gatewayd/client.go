@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"gatewayd/config"
+	"gatewayd/internal/homesocket"
 	"gatewayd/internal/problem"
 )
 
@@ -40,7 +42,8 @@ func (c *cli) dial() (*client, error) {
 		return nil, err
 	}
 	addr, absent := loaded.API.Addr, ""
-	switch holder, held, err := config.HolderOf(loaded.Home); {
+	holder, held, err := config.HolderOf(loaded.Home)
+	switch {
 	case c.addr != "" || err != nil: // it was named, or nobody knows
 	case !held:
 		absent = loaded.Home
@@ -48,6 +51,10 @@ func (c *cli) dial() (*client, error) {
 		addr = holder.Addr
 	}
 	key, err := config.ReadAPIKey(loaded.Home)
+	byItsSocket := held && c.addr == ""
+	if problem.Is(err, problem.NotFound) && byItsSocket {
+		err = nil // the socket asks for no key
+	}
 	if problem.Is(err, problem.NotFound) {
 		return nil, notRunning("the daemon of home "+loaded.Home, "start it with `gatewayd --foreground`, or name its directory with --home")
 	}
@@ -56,7 +63,25 @@ func (c *cli) dial() (*client, error) {
 	}
 	cl := newClient("http://"+addr, key.Reveal())
 	cl.absent = absent
+	if byItsSocket {
+		cl.http.Transport = socketFirst(loaded.Home)
+	}
 	return cl, nil
+}
+
+// socketTime is how long a daemon may take to take a connection at its socket.
+const socketTime = 2 * time.Second
+
+// socketFirst goes to the daemon by the socket of its home, and where that is not there, or not for us, by its address.
+func socketFirst(home string) http.RoundTripper {
+	return &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		short, cancel := context.WithTimeout(ctx, socketTime)
+		defer cancel()
+		if conn, err := homesocket.Dial(short, home, apiSocket); err == nil {
+			return conn, nil
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, addr)
+	}}
 }
 
 // with gives a client that adds one header to each request.
@@ -105,7 +130,9 @@ func (cl *client) send(ctx context.Context, method, path string, body any) (*htt
 		return nil, err
 	}
 	maps.Copy(req.Header, cl.header)
-	req.Header.Set("Authorization", "Bearer "+cl.key)
+	if cl.key != "" {
+		req.Header.Set("Authorization", "Bearer "+cl.key)
+	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}

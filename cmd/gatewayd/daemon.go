@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -14,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"gatewayd/gateway/tool"
@@ -53,9 +51,12 @@ type daemon struct {
 	logs     logfile.Writer // from when the home is held
 	diary    *lastrun.Diary // nil: it cannot be written
 	restart  atomic.Bool    // asked to be started again
+	pid      int
 	keys     *keys.Store
 	signer   worker.Signer
 	listener net.Listener
+	socket   net.Listener // of the home; nil: there is none
+	hosts    []string     // names that the certificate is for
 
 	reaper    *reaper.Reaper
 	registry  *registry.Registry
@@ -149,6 +150,7 @@ func (d *daemon) hold(context.Context) error {
 	if err != nil {
 		return fmt.Errorf("identify this process: %w", err)
 	}
+	d.pid = self.PID
 	d.home, err = config.HoldHome(d.config.Home, config.Holder{PID: self.PID, Start: self.Start, Boot: self.Boot, Since: d.started})
 	if err != nil {
 		return err
@@ -188,24 +190,6 @@ func made(created bool) string {
 		return "the first, made at this start, is in api.key"
 	}
 	return "found"
-}
-
-// bind takes the address before anything runs, so that a port in use is a start that failed and not a daemon
-// that half works.
-func (d *daemon) bind(ctx context.Context) (err error) {
-	addr := d.config.API.Addr
-	d.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return &problem.Error{
-			Kind: problem.Unavailable, Thing: "address " + addr, What: "is in use by another program", Fate: "nothing was started",
-			Remedy: "stop that program, or choose another with --addr HOST:PORT or api.addr", Err: err,
-		}
-	}
-	if err != nil {
-		return &problem.Error{Kind: problem.Config, Thing: "address " + addr, What: "cannot be listened on", Fate: "nothing was started", Remedy: "choose another with --addr HOST:PORT or api.addr", Err: err}
-	}
-	d.decide("API", "http://"+d.listener.Addr().String(), from(d.config.Origins["api.addr"]))
-	return d.home.Announce(d.listener.Addr().String())
 }
 
 func (d *daemon) makeReaper(context.Context) (err error) {
@@ -367,7 +351,7 @@ func (d *daemon) makeDispatcher(context.Context) error {
 		Root: d.root, Acquire: d.acquireBoard, Lanes: lanes, Config: d.config.Kanban, Environ: d.config.Environ,
 		Launcher: &worker.Local{
 			Reaper: d.reaper, Environ: d.config.Environ, RunsDir: runs,
-			Signer: d.signer, MCPURL: "http://" + d.listener.Addr().String() + "/mcp",
+			Signer: d.signer, MCPURL: d.mcpURL(),
 		}, RunsDir: runs,
 		Workspaces: worker.Workspaces{Git: worker.GitBy(d.reaper, d.config.Environ)}, Home: d.config.Home, Exe: exe,
 		Offline: func() bool { return d.describeModel().Offline }, Log: d.log,
@@ -394,8 +378,10 @@ func (d *daemon) abandon() {
 		d.store.release()
 		_ = d.registry.CloseAll(context.Background())
 	}
-	if d.listener != nil {
-		_ = d.listener.Close()
+	for _, l := range []net.Listener{d.listener, d.socket} {
+		if l != nil {
+			_ = l.Close()
+		}
 	}
 	d.unlock()
 }

@@ -2,11 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
+	"log/slog"
 	"net/http"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -14,29 +13,25 @@ import (
 	"gatewayd/config"
 	"gatewayd/gateway/api"
 	"gatewayd/gateway/provider"
-	"gatewayd/internal/problem"
 	"gatewayd/kanban"
 	"gatewayd/kanban/dispatch"
 	"gatewayd/kanban/mcp"
 	"gatewayd/sessiondb"
 )
 
-// makeAPI gives the HTTP API its handler. The server has no write timeout, because an answer may stream for half an hour.
+// makeAPI gives the HTTP API its handler and its server.
 func (d *daemon) makeAPI(context.Context) error {
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(dispatchMetrics{d.dispatcher}, turnMetrics{d.gateway}, houseMetrics{d}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	d.server = &http.Server{
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		Handler: api.New(api.Options{
-			Chat: d.gateway, Sessions: d.store, Once: d.store, Commands: d.commands(), Store: d.store, Boards: boardDoor{d.root, d}, Dispatch: dispatchDoor{d.dispatcher}, Notices: noticeDoor{d},
-			Model: d.describeModel, Checks: d.checks, Status: func(context.Context) any { return d.status() }, Shapes: answeredShapes, Receipt: d.gateway.Receipt, Diagnose: d.dispatcher.Diagnose, Lanes: d.lanes,
-			Stopping: d.apiStops, MCP: d.mcp(), RunToken: d.signer.Fence,
-			Keys: d.keys, Addr: d.listener.Addr().String(), AllowedHosts: d.config.API.AllowedHosts,
-			AllowedOrigins: d.config.API.AllowedOrigins, MaxBody: d.config.API.MaxBodyBytes, MaxTurns: d.config.API.MaxConcurrentTurns,
-			Page: d.page(), SystemPrompt: d.config.Agent.SystemPrompt, PID: os.Getpid(), Version: version, Started: d.started, Metrics: metrics, Log: d.log, Approvals: d.approvals, Responses: d.store, Runs: d.runs, Forget: d.forget, Settings: settingsDoor{d},
-		}),
-	}
+	d.server = api.Server(api.New(api.Options{
+		Chat: d.gateway, Sessions: d.store, Once: d.store, Commands: d.commands(), Store: d.store, Boards: boardDoor{d.root, d}, Dispatch: dispatchDoor{d.dispatcher}, Notices: noticeDoor{d},
+		Model: d.describeModel, Checks: d.checks, Status: func(context.Context) any { return d.status() }, Shapes: answeredShapes, Receipt: d.gateway.Receipt, Diagnose: d.dispatcher.Diagnose, Lanes: d.lanes,
+		Stopping: d.apiStops, MCP: d.mcp(), RunToken: d.signer.Fence,
+		Keys: d.keys, Addr: d.listener.Addr().String(), AllowedHosts: append(d.hosts, d.config.API.AllowedHosts...),
+		AllowedOrigins: d.config.API.AllowedOrigins, MaxBody: d.config.API.MaxBodyBytes, MaxTurns: d.config.API.MaxConcurrentTurns, MaxStreams: d.config.API.MaxStreams, MaxStreamsPerKey: d.config.API.MaxStreamsPerKey,
+		Page: d.page(), SystemPrompt: d.config.Agent.SystemPrompt, PID: os.Getpid(), Version: version, Started: d.started, Metrics: metrics, Log: d.log, Approvals: d.approvals, Responses: d.store, Runs: d.runs, Forget: d.forget, Settings: settingsDoor{d},
+	}), slog.NewLogLogger(d.log.Handler(), slog.LevelDebug)) // what clients do wrong on the wire is theirs
+	d.server.ConnContext = d.comesIn
 	return nil
 }
 
@@ -55,30 +50,6 @@ func (d *daemon) mcp() http.Handler {
 	desk := deskOf(d.config, boardDoor{d.root, d}, nil, "api")
 	desk.Wake = d.dispatcher.Wake
 	return mcp.Handler(mcp.Options{Desk: desk, Version: version, Run: api.RunOf})
-}
-
-// listen serves until it is told to stop. Requests that are under way get their last words: the turns that they
-// wait for end when the conversations have drained.
-func (d *daemon) listen(ctx context.Context) error {
-	served := make(chan error, 1)
-	go func() { served <- d.server.Serve(d.listener) }()
-	select {
-	case err := <-served:
-		return &problem.Error{Kind: problem.Unavailable, Thing: "API on " + d.listener.Addr().String(), What: "stopped listening", Err: err}
-	case <-ctx.Done():
-		close(d.apiStops)
-	}
-	<-d.talked // until then whoever asks is told that it drains, and what is new is refused with a reason
-	bound, cancel := context.WithTimeout(context.Background(), d.config.Agent.ShutdownGrace+5*time.Second)
-	defer cancel()
-	if err := d.server.Shutdown(bound); err != nil {
-		d.log.Warn("requests were cut off", "error", err)
-		_ = d.server.Close()
-	}
-	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
 }
 
 // converse holds the conversations until they have drained.

@@ -2,6 +2,7 @@ package keys
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -63,26 +64,43 @@ func (s *Store) Add(n New) (Key, string, error) {
 
 // Remove ends a key, by its name or ID, with its logins and all that it has open.
 func (s *Store) Remove(name string) (gone Key, err error) {
+	var hash string
 	err = s.update(func(b *book) error {
 		at := b.find(name)
 		if at < 0 {
 			return noKey(name)
 		}
-		gone = b.Keys[at].Key
+		gone, hash = b.Keys[at].Key, b.Keys[at].Hash
 		b.Keys = slices.Delete(b.Keys, at, at+1)
 		b.Logins = slices.DeleteFunc(b.Logins, func(l login) bool { return l.Key == gone.ID })
 		return nil
 	})
+	if err == nil && s.copied(hash) {
+		_ = os.Remove(config.APIKeyPath(s.dir)) // it opens nothing any more, whether it can be removed or not
+	}
 	return gone, err
 }
 
-// Rotate gives a key a new text. The old one, and its logins, are over at once.
+// copied reports whether api.key holds the text of a key.
+func (s *Store) copied(hash string) bool {
+	if s.dir == "" {
+		return false
+	}
+	text, err := config.ReadAPIKey(s.dir)
+	return err == nil && hashOf(text.Reveal()) == hash
+}
+
+// Rotate gives a key a new text. The old one, and its logins, are over at once. Where api.key holds the old text it gets the new one, so that what
+// reads it goes on to work.
 func (s *Store) Rotate(name string) (k Key, token string, err error) {
 	token = newToken()
 	err = s.update(func(b *book) error {
 		at := b.find(name)
 		if at < 0 {
 			return noKey(name)
+		}
+		if s.copied(b.Keys[at].Hash) && config.WriteWhole(config.APIKeyPath(s.dir), token+"\n") == nil {
+			b.TakenIn = hashOf(token)
 		}
 		b.replace(at, token)
 		k = b.Keys[at].Key

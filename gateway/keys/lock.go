@@ -2,6 +2,7 @@ package keys
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -23,6 +24,9 @@ const (
 func lock(dir string) (unlock func(), err error) {
 	path := filepath.Join(dir, lockName)
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|openFlags, 0o600)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &problem.Error{Kind: problem.NotFound, Thing: "home " + dir, What: "does not exist", Fate: "nothing was changed", Remedy: "`gatewayd init` makes it, and so does the first start"}
+	}
 	if err != nil {
 		return nil, &problem.Error{Kind: problem.Unavailable, Thing: path, What: "cannot be opened", Fate: "nothing was changed", Remedy: "see that the home is writable", Err: err}
 	}

@@ -202,13 +202,32 @@ func TestTheApiKeyIsTakenInOnceAndStaysRemoved(t *testing.T) {
 	if _, ok := s.Check("a-key-that-a-person-wrote"); !ok || old {
 		t.Errorf("a new api.key is %v, the old key is %v", ok, old)
 	}
+	_, rotated, err := s.Rotate("first")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if copied, err := config.ReadAPIKey(dir); err != nil || copied.Reveal() != rotated {
+		t.Errorf("api.key holds an old key: %v", err)
+	}
+	if s, _ = begin(); len(s.List()) != 1 {
+		t.Errorf("%+v", s.List())
+	}
+	if _, ok := s.Check(rotated); !ok {
+		t.Error("a rotated key does not outlive a restart")
+	}
 	if _, err := s.Remove("first"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(copyAt); err == nil {
+		t.Error("the copy of a removed key stays")
+	}
+	if err := os.WriteFile(copyAt, []byte(rotated+"\n"), 0o600); err != nil { // as where it lies on a read-only mount
 		t.Fatal(err)
 	}
 	if s, created = begin(); created {
 		t.Error("a key was made anew")
 	}
-	if _, ok := s.Check("a-key-that-a-person-wrote"); ok {
+	if _, ok := s.Check(rotated); ok {
 		t.Error("a removed key came back by its copy")
 	}
 }

@@ -7,13 +7,12 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
+	"gatewayd/internal/homesocket"
 	"gatewayd/internal/mutation"
-	"gatewayd/internal/procfs"
 )
 
 // gateSocket is where the daemon of a home lets other processes of that home through its gates.
@@ -97,13 +96,14 @@ func (g *Gates) Stats() []GateStats {
 // Run lets other processes of the home through until ctx ends. Only the holder of the home may run it. That the socket cannot be made is
 // logged and no failure: workers then have gates of their own.
 func (g *Gates) Run(ctx context.Context) error {
-	listener, err := listenIn(ctx, g.home)
+	socket, err := homesocket.Listen(ctx, g.home, gateSocket)
 	if err != nil {
 		g.log.Warn("gate not shared with workers", "path", filepath.Join(g.home, gateSocket), "error", err)
 		<-ctx.Done()
 		return nil
 	}
-	defer os.Remove(filepath.Join(g.home, gateSocket)) // before the home is let go: the next daemon makes its own
+	listener := homesocket.Own(socket, nil)
+	defer func() { _ = homesocket.Remove(g.home, gateSocket) }() // before the home is let go: the next daemon makes its own
 	var serving sync.WaitGroup
 	defer serving.Wait()
 	stop := context.AfterFunc(ctx, func() { _ = listener.Close() })
@@ -173,44 +173,4 @@ func (g *Gates) serve(ctx context.Context, conn net.Conn) {
 	if say.Encode(gateReply{Go: true}) == nil {
 		<-ctx.Done()
 	}
-}
-
-// listenIn makes the socket. One that an ended daemon left is in the way and belongs to nobody.
-func listenIn(ctx context.Context, home string) (net.Listener, error) {
-	if err := os.Remove(filepath.Join(home, gateSocket)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, err
-	}
-	path, closing, err := shortPath(home)
-	if err != nil {
-		return nil, err
-	}
-	defer closing()
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", path)
-	if err != nil {
-		return nil, err
-	}
-	unix := listener.(*net.UnixListener)
-	unix.SetUnlinkOnClose(false) // by then the name may lead elsewhere
-	if err := os.Chmod(filepath.Join(home, gateSocket), 0o600); err != nil {
-		_ = unix.Close()
-		return nil, err
-	}
-	return unix, nil
-}
-
-// socketNameMost is how long the name of a socket may be on Linux, with the zero at its end.
-const socketNameMost = 107
-
-// shortPath names the socket of a home in few enough bytes: where the home's own name is too long, by way of a descriptor of the directory,
-// which is open until closing is called.
-func shortPath(home string) (path string, closing func(), err error) {
-	path = filepath.Join(home, gateSocket)
-	if len(path) <= socketNameMost {
-		return path, func() {}, nil
-	}
-	dir, err := os.Open(home)
-	if err != nil {
-		return "", nil, err
-	}
-	return filepath.Join(procfs.FDPath(dir.Fd()), gateSocket), func() { _ = dir.Close() }, nil
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gatewayd/internal/homesocket"
 )
 
 // house runs the gates of a home until the test ends or stop is called.
@@ -33,12 +35,7 @@ func daemonGates(t *testing.T, home string) (g *Gates, stop func()) {
 
 // answers asks whether a daemon listens; a question without a key is ended by it.
 func answers(home string) bool {
-	path, closing, err := shortPath(home)
-	if err != nil {
-		return false
-	}
-	defer closing()
-	conn, err := net.Dial("unix", path)
+	conn, err := homesocket.Dial(context.Background(), home, gateSocket)
 	if err != nil {
 		return false
 	}

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"gatewayd/internal/homesocket"
 )
 
 // Guest is a process that joins the gates of its home's daemon.
@@ -133,14 +135,9 @@ func (j *joined) Stats() GateStats {
 
 // send opens a connection and writes the first line.
 func (g *Guest) send(ctx context.Context, ask gateAsk) (net.Conn, error) {
-	path, closing, err := shortPath(g.home)
-	if err != nil {
-		return nil, err
-	}
-	defer closing()
 	ctx, cancel := context.WithTimeout(ctx, gateDial)
 	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
+	conn, err := homesocket.Dial(ctx, g.home, gateSocket)
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
 )
 
 var picture = Image{MediaType: "image/png", Data: []byte("\x89PNG\r\n\x1a\n not much of one")}

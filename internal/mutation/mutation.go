@@ -147,6 +147,7 @@ var List = []Mutation{
 	{"secrets-are-carried", "gateway/tool", "TestNoSecretIsCarriedFromOneCommandToTheNext"},
 	{"scope-is-not-asked", "gateway/api", "TestEveryRouteBehindTheKeyAsksForAScope"},
 	{"cookie-from-anywhere", "gateway/api", "TestACookieChangesNothingUnlessThisVeryOriginAsks"},
+	{"socket-peer-is-not-asked", "internal/homesocket", "TestOnlyTheUserAndRootAreHeard"},
 	{"removed-key-is-accepted", "gateway/keys", "TestAKeyThatWasRemovedIsRefusedFromTheNextRequestOn"},
 	{"the-whole-disk-is-below-the-root", "gateway/tool", "TestAWriteStaysBelowItsRoot"},
 	{"fragment-without-authentication", "gateway/api", "TestNoPageAndNoFragmentIsShownWithoutTheKey"},
