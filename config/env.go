@@ -45,7 +45,7 @@ func (l *loader) environment() {
 	for _, v := range variables {
 		name, text, ok := l.lookup(v)
 		switch {
-		case !ok, text == "" && v.unit == plainUnit:
+		case !ok, text == "" && (v.unit == plainUnit || !v.hermes):
 			// An empty text is how compose files and shells say "not set".
 		case v.key == graceKey:
 			l.crashGrace(name, text)

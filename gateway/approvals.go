@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"gatewayd/gateway/keys"
 	"gatewayd/gateway/tool"
 	"gatewayd/internal/mutation"
 	"gatewayd/internal/problem"
@@ -90,6 +91,19 @@ func (a *Approvals) Revoke(ctx context.Context, session, rule, by string) error 
 	return err
 }
 
+// mayDecide refuses to approve where a caller of the API is known and its key is not for that, by whatever way the decision comes: a request, a
+// command or a plain yes. Everybody may deny.
+func mayDecide(ctx context.Context, choice tool.Choice) error {
+	caller, known := keys.Who(ctx)
+	if !known || choice == tool.ChoiceDeny || caller.Key.May(keys.Admin) {
+		return nil
+	}
+	return &problem.Error{
+		Kind: problem.Denied, Thing: "key " + caller.Key.Name, What: "may not approve what a tool asks for", Fate: "nothing was decided",
+		Remedy: "decide it with a key of the scope admin, or with `gatewayd approvals`",
+	}
+}
+
 // Decide settles one approval, by its id alone, and gives its record. Who comes second is told who was first, with a Conflict. A
 // decision for the session or for always lets go, too, of the calls that wait for nothing else.
 func (a *Approvals) Decide(ctx context.Context, id string, choice tool.Choice, by string) (Approval, error) {
@@ -97,6 +111,9 @@ func (a *Approvals) Decide(ctx context.Context, id string, choice tool.Choice, b
 		return Approval{}, &problem.Error{
 			Kind: problem.Invalid, Thing: fmt.Sprintf("decision %.20q", choice), What: "is none of once, session, always, deny", Fate: "nothing was decided", Field: "decision",
 		}
+	}
+	if err := mayDecide(ctx, choice); err != nil {
+		return Approval{}, err
 	}
 	w, ok := a.waiter(id)
 	if !ok {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"gatewayd/gateway/keys"
 	"gatewayd/gateway/provider"
 	"gatewayd/gateway/tool"
 	"gatewayd/internal/fakellm"
@@ -361,5 +363,23 @@ func TestACallThatWaitedWhenTheProcessEndedIsAnsweredAsNotRun(t *testing.T) {
 	}
 	if stored := a.list(); len(stored) != 1 || stored[0].Decision != "restart" || stored[0].State != sessiondb.ApprovalDenied {
 		t.Errorf("%+v", stored)
+	}
+}
+
+func TestAKeyThatIsNotForApprovalsApprovesNothing(t *testing.T) {
+	a := NewApprovals(nil, time.Minute, slog.New(slog.DiscardHandler))
+	ctx := keys.With(t.Context(), keys.Caller{Key: keys.Key{Name: "phone", Scopes: []keys.Scope{keys.Chat, keys.Boards}}})
+	for _, choice := range []tool.Choice{tool.ChoiceOnce, tool.ChoiceSession, tool.ChoiceAlways} {
+		if _, err := a.Decide(ctx, "x", choice, "me"); !problem.Is(err, problem.Denied) {
+			t.Errorf("%s: %v", choice, err)
+		}
+	}
+	if err := mayDecide(ctx, tool.ChoiceDeny); err != nil {
+		t.Error(err)
+	}
+	for _, ctx := range []context.Context{t.Context(), keys.With(t.Context(), keys.Socket())} {
+		if err := mayDecide(ctx, tool.ChoiceOnce); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -20,7 +20,7 @@ func TestOnlyPublicAddressesAreReached(t *testing.T) {
 		"127.0.0.1": local, "127.8.8.8": local, "10.1.2.3": local, "172.16.0.1": local, "172.31.255.255": local, "192.168.1.1": local,
 		"100.64.0.1": local, "::1": local, "fd12:3456::1": local, "fc00::1": local,
 		"0.0.0.0": never, "0.1.2.3": never, "169.254.169.254": never, "169.254.1.1": never, "224.0.0.1": never, "239.1.1.1": never,
-		"240.0.0.1": never, "255.255.255.255": never, "192.0.0.192": never, "100.100.100.200": never, "192.0.2.1": never,
+		"240.0.0.1": never, "255.255.255.255": never, "192.0.0.192": never, "100.100.100.200": never, "192.0.2.1": never, "192.31.196.1": never, "192.52.193.1": never, "192.175.48.1": never, "2001:20::1": never, "2620:4f:8000::1": never,
 		"::": never, "fe80::1": never, "fe80::1%eth0": never, "ff02::1": never, "fd00:ec2::254": never, "2001:db8::1": never,
 		"2001:0:4136:e378:8000:63bf:3fff:fdd2": never, "4000::1": never,
 		// carried in another
