@@ -61,7 +61,7 @@ func (g *Gateway) resolve(ctx context.Context, say Say) (sessiondb.Session, erro
 		prompt = g.opts.SystemPrompt
 	}
 	n := sessiondb.NewSession{
-		ID: say.Session, Source: say.Source, Title: say.Title, Cwd: say.Dir, Prompt: prompt, Model: g.tuned().Model.Describe().Name,
+		ID: say.Session, Source: say.Source, Title: say.Title, Cwd: say.Dir, Prompt: prompt, Model: g.tuned().Model.Describe().Name, Hidden: say.Hidden,
 	}
 	if say.Session == "" {
 		n.Key = say.Key

@@ -54,7 +54,7 @@ type turn struct {
 	system   string
 	spoke    bool           // text was shown in this turn
 	tools    *tool.Set      // what the model was told of; see toolset
-	bare     bool           // the steps are used up: requests carry no tools
+	bare     bool           // requests carry no tools: the steps are used up, or the message asked for that
 	spending sync.WaitGroup // writes of usage under way
 
 	room    *tool.Room // what results may still take in this turn
@@ -75,7 +75,7 @@ func (g *Gateway) newTurn(j *job) *turn {
 	t := &turn{
 		g: g, tuned: tuned, say: j.say, session: j.session, id: "turn_" + rand.Text()[:16], started: time.Now(), sink: j.sink,
 		progress: newProgress(), room: tool.NewRoom(tool.BudgetFor(tuned.Model.Describe().ContextLength), g.opts.Spill),
-		model: tuned.Model, detach: make(chan struct{}), feed: g.feeds.open(j.session.ID),
+		model: tuned.Model, bare: j.say.Bare, detach: make(chan struct{}), feed: g.feeds.open(j.session.ID),
 	}
 	if j.say.pending != nil {
 		t.id = j.say.pending.Turn

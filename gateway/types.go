@@ -34,6 +34,9 @@ type Say struct {
 	// the end of the daemon is resumed. A bound one ends with its caller, and is closed with an explanation after a crash.
 	Detached bool
 
+	Hidden bool // the session that this message creates is left out of lists
+	Bare   bool // the model is told of no tools
+
 	Mode Mode // what a turn that runs already means for this message
 
 	told    *told              // by Tell

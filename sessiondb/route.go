@@ -43,6 +43,11 @@ func (s *Store) route(tx *sqlite.Tx, n NewSession, now time.Time) (Session, bool
 		return Session{}, false, err
 	}
 	if !found {
+		if n.TitleAlone {
+			if err := takenTitle(tx.Conn, n.ID, n.Title); err != nil {
+				return Session{}, false, err
+			}
+		}
 		if err := insertSession(tx, n, now.UnixMicro()); err != nil {
 			return Session{}, false, err
 		}

@@ -38,6 +38,7 @@ type Session struct {
 type NewSession struct {
 	ID, Key, Source, Title, Model, Prompt, Parent, Cwd string
 	Hidden                                             bool
+	TitleAlone                                         bool // not made where another session is called so
 }
 
 const sessionColumns = `id, key, source, title, model, prompt_hash, parent, cwd, opened_at, ended_at, end_reason,

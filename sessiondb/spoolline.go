@@ -33,15 +33,16 @@ type spooled struct {
 
 // spooledSession is NewSession with stable names.
 type spooledSession struct {
-	ID     string `json:"id"`
-	Key    string `json:"key,omitempty"`
-	Source string `json:"source,omitempty"`
-	Title  string `json:"title,omitempty"`
-	Model  string `json:"model,omitempty"`
-	Prompt string `json:"prompt,omitempty"`
-	Parent string `json:"parent,omitempty"`
-	Cwd    string `json:"cwd,omitempty"`
-	Hidden bool   `json:"hidden,omitempty"`
+	ID         string `json:"id"`
+	Key        string `json:"key,omitempty"`
+	Source     string `json:"source,omitempty"`
+	Title      string `json:"title,omitempty"`
+	Model      string `json:"model,omitempty"`
+	Prompt     string `json:"prompt,omitempty"`
+	Parent     string `json:"parent,omitempty"`
+	Cwd        string `json:"cwd,omitempty"`
+	Hidden     bool   `json:"hidden,omitempty"`
+	TitleAlone bool   `json:"-"`
 }
 
 // spooledRow is NewMessage with stable names: a spool outlives the program that wrote it.

@@ -93,6 +93,9 @@ func parseObject(body []byte) (object, error) {
 		return object{}, &refusal{status: http.StatusBadRequest, code: "invalid_json", message: "the body is empty; a JSON object is wanted"}
 	}
 	var fields map[string]json.RawMessage
+	if bytes.HasPrefix(body, []byte("\uFEFF")) {
+		return object{}, &refusal{status: http.StatusBadRequest, code: "invalid_encoding", message: "the body begins with a byte order mark; send it without"}
+	}
 	if err := json.Unmarshal(body, &fields); err != nil {
 		message := "the body is no JSON object"
 		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
@@ -102,6 +105,9 @@ func parseObject(body []byte) (object, error) {
 	}
 	if fields == nil {
 		return object{}, &refusal{status: http.StatusBadRequest, code: "invalid_json", message: "the body is null; a JSON object is wanted"}
+	}
+	if err := strict(body); err != nil {
+		return object{}, err
 	}
 	return object{fields: fields, asked: map[string]bool{}}, nil
 }
@@ -123,6 +129,9 @@ func take[T any](o object, field string, dst *T) error {
 	if o.asked != nil {
 		o.asked[field] = true
 	}
+	if err := o.spelt(field); err != nil {
+		return err
+	}
 	if !o.has(field) {
 		return nil
 	}
@@ -131,6 +140,18 @@ func take[T any](o object, field string, dst *T) error {
 		return errType(o.name(field), want(value), o.fields[field])
 	}
 	*dst = value
+	return nil
+}
+
+// spelt refuses a field in other letters than ours: it would be passed over, and its reader believe that it was heard.
+func (o object) spelt(field string) error {
+	for given := range o.fields {
+		if given != field && strings.EqualFold(given, field) {
+			e := errField(o.name(given), "is to be written %s", field)
+			e.code = "unknown_field"
+			return e
+		}
+	}
 	return nil
 }
 

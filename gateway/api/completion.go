@@ -70,6 +70,11 @@ func nameSession(h http.Header, session string) {
 // message is what the gateway is told, and the place that a command would be run at. With a session or a key in the header the
 // stored rows are the history; without one the body's are.
 func (s *server) message(r *http.Request, c *completion) (slash.Context, gateway.Say, error) {
+	if c.isSideTask() {
+		say := aside(c.Text)
+		say.UID = onceUID(r.Context())
+		return slash.Context{Session: say.Session, Source: say.Source}, say, nil
+	}
 	at, err := s.place(r, c)
 	say := gateway.Say{Session: at.Session, Source: gateway.SourceAPI, Text: c.Text, History: c.History, UID: onceUID(r.Context())}
 	if c.System != "" {

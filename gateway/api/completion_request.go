@@ -37,14 +37,12 @@ func parseCompletion(body []byte) (completion, error) {
 		func() error { return take(o, "stream", &c.Stream) },
 		func() error { return take(options, "include_usage", &c.IncludeUsage) },
 		func() error { return take(o, "n", &n) },
+		o.checkAsked,
 		func() error { return c.takeMessages(o) },
 	} {
 		if err := step(); err != nil {
 			return completion{}, err
 		}
-	}
-	if n != 1 {
-		return completion{}, errField("n", "must be 1; there is one answer to a message")
 	}
 	return c, nil
 }

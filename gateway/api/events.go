@@ -3,9 +3,11 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"gatewayd/gateway"
+	"gatewayd/internal/problem"
 )
 
 // watch answers GET /api/sessions/{session}/events: the events of whatever turns run in a session, for as long as the client
@@ -22,8 +24,43 @@ func (s *server) watch(w http.ResponseWriter, r *http.Request) {
 	out := s.newSSE(w)
 	out.comment("watching")
 	s.follow(w, r, out, func(ctx context.Context, sink func(gateway.Event)) outcome {
-		return outcome{err: s.Chat.Watch(ctx, session, sink)}
+		return outcome{err: s.watchUntilStop(ctx, session, sink)}
 	})
+}
+
+// watchUntilStop watches a session until the client goes or the daemon stops: at once where nothing runs, else when the turn that runs
+// has ended.
+func (s *server) watchUntilStop(ctx context.Context, session string, sink func(gateway.Event)) error {
+	watching, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if s.Stopping != nil {
+		done := make(chan struct{})
+		defer close(done)
+		go func() {
+			select {
+			case <-s.Stopping:
+				if !s.runs(session) {
+					cancel()
+				}
+			case <-done:
+			}
+		}()
+	}
+	err := s.Chat.Watch(watching, session, func(e gateway.Event) {
+		sink(e)
+		if e.Kind == gateway.EventEnded && s.stopping() {
+			cancel()
+		}
+	})
+	if err == nil && ctx.Err() == nil && s.stopping() {
+		return &problem.Error{Kind: problem.Unavailable, Thing: "gatewayd", What: "is stopping", Fate: "what was said is stored", Remedy: "watch again when it runs"}
+	}
+	return err
+}
+
+// runs reports that a turn of a session runs.
+func (s *server) runs(session string) bool {
+	return slices.ContainsFunc(s.Chat.Status().Running, func(t gateway.RunningTurn) bool { return t.Session == session })
 }
 
 // follow writes the events of do until it returns, and its end.

@@ -23,15 +23,11 @@ func (s *server) createSession(r *http.Request) (answer, error) {
 	if id != "" && !usableSession(id) {
 		return answer{}, errField("id", "must be 1 to %d letters, digits and . _ : @ -", maxSessionID)
 	}
-	n := sessiondb.NewSession{ID: id, Key: key, Source: source, Prompt: s.layered(system)}
+	n := sessiondb.NewSession{ID: id, Key: key, Source: source, Title: title, TitleAlone: true, Prompt: s.layered(system)}
 	if s.Model != nil {
 		n.Model = s.Model().Name
 	}
 	session, made, err := s.make(r.Context(), n)
-	if err == nil && made && title != "" {
-		session.Title = title
-		err = s.Sessions.SetTitle(r.Context(), session.ID, title)
-	}
 	if err != nil {
 		return answer{}, err
 	}

@@ -195,6 +195,7 @@ func TestAMessageForAnIdleConversationIsRefusedBesideATurn(t *testing.T) {
 		t.Errorf("stop: %d %v", status, body)
 	}
 	h.until(t, "the closing row", func() bool { return strings.Contains(h.rows(t, "s1"), "Stopped by the user") })
+	h.until(t, "the end of the turn", func() bool { return len(h.chat.Status().Running) == 0 })
 	if _, body := h.post(t, http.MethodPost, "/api/sessions/s1/stop", ""); body["stopped"] != false {
 		t.Errorf("stop without a turn: %v", body)
 	}

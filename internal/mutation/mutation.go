@@ -119,6 +119,7 @@ var List = []Mutation{
 	{"resume-is-not-counted", "e2e", "TestWhatWasAcceptedIsAnsweredOnce/again_and_again"},
 	{"end-of-input-is-ignored", "e2e", "TestAFrontEndIsToldInFramesAndLeavesNothingBehind/end_of_input_while_the_model_hangs"},
 	{"replay-without-comparing-the-request", "gateway/api", "TestTheSameRequestAgainIsAnsweredWithTheSame"},
+	{"the-last-of-two-fields-counts", "gateway/api", "TestABodyIsReadStrictly"},
 	{"joining-runs-again", "gateway/api", "TestWhoAsksMeanwhileHearsTheSameTurn"},
 	{"receipt-covers-the-first-row-alone", "gateway/api", "TestEveryEndOfATurnCarriesAReceiptThatTheRowsProve"},
 	{"answer-loses-a-field", "gateway/api", "TestAClientFindsItsWayByTheDescription"},
