@@ -244,7 +244,11 @@ func (d *desk) decided(a *approval) {
 			break
 		}
 	}
-	d.dim("  " + strings.TrimSpace(fmt.Sprintf("%s (%s) by %s", a.State, a.Decision, a.By)))
+	words := fmt.Sprintf("  %s (%s)", a.State, a.Decision)
+	if a.By != "" && !strings.Contains(a.By, "cli") { // not here
+		words += " by " + a.By
+	}
+	d.dim(words)
 }
 
 // ended shows how a turn ended, what it took, and makes room for the next.
