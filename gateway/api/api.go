@@ -73,6 +73,7 @@ type Boards interface {
 	SetCurrent(slug kanban.Slug) error
 	Update(slug kanban.Slug, change kanban.MetaChange) (kanban.Info, error)
 	Lookup(slug kanban.Slug) (kanban.Info, error)
+	Known(slug kanban.Slug) error // Lookup without reading anything
 	ReadLog(slug kanban.Slug, task string, tail int64) (kanban.WorkerLog, error)
 	Create(ctx context.Context, slug kanban.Slug, meta kanban.Meta) (kanban.Info, error)
 	Acquire(ctx context.Context, slug kanban.Slug) (board *kanban.Board, release func(), err error)

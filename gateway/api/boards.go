@@ -23,7 +23,7 @@ func (s *server) onBoard(r *http.Request, f func(kanban.Slug, *kanban.Board) (an
 	if err != nil {
 		return answer{}, err
 	}
-	if _, err := s.Boards.Lookup(slug); err != nil {
+	if err := s.Boards.Known(slug); err != nil {
 		return answer{}, err
 	}
 	board, release, err := s.Boards.Acquire(r.Context(), slug)

@@ -55,7 +55,7 @@ func (s *server) workflow(r *http.Request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if _, err := s.Boards.Lookup(slug); err != nil {
+	if err := s.Boards.Known(slug); err != nil {
 		return answer{}, err
 	}
 	moves := map[kanban.Status][]kanban.Status{}

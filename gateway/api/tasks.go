@@ -158,7 +158,7 @@ func (s *server) why(r *http.Request) (answer, error) {
 	if s.Dispatch == nil {
 		return answer{}, errOff("the dispatcher")
 	}
-	if _, err := s.Boards.Lookup(slug); err != nil {
+	if err := s.Boards.Known(slug); err != nil {
 		return answer{}, err
 	}
 	body, err := s.Dispatch.Why(r.Context(), slug, chi.URLParam(r, "task"))
