@@ -57,9 +57,14 @@ func (s *server) readRunAsk(r *http.Request) (ask runAsk, err error) {
 		return ask, err
 	}
 	ask.Store, ask.Background, ask.Truncation, ask.Metadata = true, true, "disabled", map[string]string{}
-	history := func(o object) error { return ask.takeHistory(o) }
-	err = o.read(history, func(o object) error { return ask.takeInput(o, "input") }, into("session_id", &ask.Session), into("instructions", &ask.Instructions),
+	err = o.read(later("input"), later("conversation_history"), into("session_id", &ask.Session), into("instructions", &ask.Instructions),
 		into("previous_response_id", &ask.Previous), into("model", &ask.Model), func(o object) error { return takeMetadata(o, &ask.Metadata) })
+	if err == nil {
+		err = ask.takeHistory(o)
+	}
+	if err == nil {
+		err = ask.takeInput(o, "input")
+	}
 	if err != nil {
 		return ask, err
 	}

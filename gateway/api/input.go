@@ -17,6 +17,14 @@ type prompt struct {
 	Items   []map[string]any // the input as a list of items, with ids, as it is given back
 }
 
+// later is a field that is read when the others are.
+func later(field string) func(object) error {
+	return func(o object) error {
+		o.asked[field] = true
+		return nil
+	}
+}
+
 // takeInput reads input: a text, or a list of items. Nothing is dropped in silence: an item that cannot be read is an error.
 func (p *prompt) takeInput(o object, field string) error {
 	raw := o.fields[field]

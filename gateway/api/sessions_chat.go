@@ -19,7 +19,10 @@ func (s *server) readChat(r *http.Request) (say gateway.Say, err error) {
 		return say, err
 	}
 	var p prompt
-	if err := o.read(func(o object) error { return p.takeInput(o, "input") }, sourceInto(&say.Source)); err != nil {
+	if err := o.read(later("input"), sourceInto(&say.Source)); err != nil {
+		return say, err
+	}
+	if err := p.takeInput(o, "input"); err != nil {
 		return say, err
 	}
 	if err := p.onward("input", "a session"); err != nil {
