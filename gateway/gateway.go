@@ -210,6 +210,10 @@ func (g *Gateway) interruptAll(cause error) {
 // and ctx bounds only the waiting for its result. The sink gets the turn's events from one
 // goroutine, in order, all of them before Say returns; it may be nil.
 func (g *Gateway) Say(ctx context.Context, say Say, sink func(Event)) (Result, error) {
+	say, err := say.illustrated()
+	if err != nil {
+		return Result{}, err
+	}
 	if say.Text == "" && say.Wire == "" {
 		return Result{}, &problem.Error{Kind: problem.Invalid, Thing: "the message", What: "is empty", Fate: "nothing was stored"}
 	}

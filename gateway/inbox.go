@@ -20,6 +20,10 @@ const (
 // error (*problem.Error) means that it was not accepted. While gatewayd stops, messages that may wait are accepted and held for the
 // next start, and those that would end a running turn are refused.
 func (g *Gateway) Post(ctx context.Context, say Say) (Accepted, error) {
+	say, err := say.illustrated()
+	if err != nil {
+		return Accepted{}, err
+	}
 	session, err := g.admit(ctx, say)
 	if err != nil {
 		return Accepted{}, err

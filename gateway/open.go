@@ -153,7 +153,9 @@ func historyRows(history []provider.Message) []sessiondb.NewMessage {
 	for _, m := range history {
 		row := sessiondb.NewMessage{Role: m.Role, Content: m.Content, ToolCallID: m.ToolCallID, ToolName: m.Name, Kind: kindHistory}
 		switch m.Role {
-		case roleUser, roleTool:
+		case roleUser:
+			foreignImages(&row, m)
+		case roleTool:
 		case roleAssistant:
 			row.ToolCalls = foreignCalls(m.ToolCalls)
 		default:

@@ -33,6 +33,7 @@ const (
 	CauseCompaction = "compaction"
 	CauseRepair     = "repair"
 	CauseRewind     = "rewind"
+	CauseImages     = "images" // older ones became captions, because there were too many for a request
 	CauseUnknown    = "unknown"
 )
 
@@ -160,6 +161,9 @@ func partOf(rendered []byte) part {
 
 func render(buf []byte, m provider.Message) []byte {
 	buf = fields(buf, m.Role, m.Content, m.ToolCallID, m.Name, string(m.Raw))
+	for _, image := range m.Images {
+		buf = fields(buf, image.URL)
+	}
 	for _, call := range m.ToolCalls {
 		buf = fields(buf, call.ID, call.Name, call.Arguments)
 	}
@@ -175,7 +179,8 @@ func fields(buf []byte, texts ...string) []byte {
 
 func same(a, b provider.Message) bool {
 	return a.Role == b.Role && a.Content == b.Content && a.ToolCallID == b.ToolCallID && a.Name == b.Name &&
-		string(a.Raw) == string(b.Raw) && slices.Equal(a.ToolCalls, b.ToolCalls)
+		string(a.Raw) == string(b.Raw) && slices.Equal(a.ToolCalls, b.ToolCalls) &&
+		slices.EqualFunc(a.Images, b.Images, func(a, b provider.Image) bool { return a.URL == b.URL })
 }
 
 // beside compares a request with the one before it, and finds who is behind the first difference. rows are those the later one was
@@ -236,8 +241,14 @@ func culprit(last *asked, rows []sessiondb.Message, i int) (row int64, cause str
 		carried = carried || m.ID == last.row
 	}
 	for _, m := range rows {
-		if m.ID == row && m.Wire == withdrawn {
+		if m.ID != row {
+			continue
+		}
+		if m.Wire == withdrawn {
 			return row, CauseRepair
+		}
+		if lost(m, messages[i]) {
+			return row, CauseImages
 		}
 	}
 	if !carried && !mutation.On("prefix-break-has-no-cause") {

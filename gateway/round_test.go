@@ -357,7 +357,7 @@ func TestAToolThatDoesNotStopIsLeftBehind(t *testing.T) {
 		deaf := fake{name: "deaf", run: func(context.Context, tool.Call) tool.Result { <-release; return tool.Result{} }}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		tt := &turn{g: &Gateway{opts: Options{Tools: tools(deaf), Terminal: tool.Allow}}, say: Say{Source: SourceCLI}, log: quiet(), progress: newProgress(), room: tool.NewRoom(tool.BudgetFor(0), nil)}
+		tt := &turn{g: &Gateway{opts: Options{Tools: tools(deaf)}}, tuned: &Tuning{Terminal: tool.Allow}, say: Say{Source: SourceCLI}, log: quiet(), progress: newProgress(), room: tool.NewRoom(tool.BudgetFor(0), nil)}
 		begin := time.Now()
 		r := tt.perform(ctx, planned{name: "deaf", args: "{}"})
 		if took := time.Since(begin); took != stopTimeout || r.Effect != tool.EffectUnknown || !r.Interrupted {

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"encoding/json"
+	"slices"
 
 	"gatewayd/gateway/provider"
 	"gatewayd/sessiondb"
@@ -73,6 +74,9 @@ type messages struct {
 	out     []provider.Message
 	from    []int64
 	steered bool // the last message is what a person said into a turn
+
+	pictures int // in out
+	bytes    int // of them
 }
 
 func (b *messages) add(m provider.Message, row int64) {
@@ -89,18 +93,20 @@ func (b *messages) last() string {
 // user adds what a person said. Into a running turn it is said behind a tool's result, without an answer in between; several that
 // were said at once are one message.
 func (b *messages) user(row sessiondb.Message) {
+	text, images := carried(row)
+	b.show(images)
 	into := row.Kind == sessiondb.KindSteer || row.Kind == sessiondb.KindResumed
 	switch last := b.last(); {
 	case into && last == roleTool:
 	case row.Kind == sessiondb.KindSteer && last == roleUser && b.steered:
 		n := len(b.out) - 1
-		b.out[n].Content = join(b.out[n].Content, sent(row))
+		b.out[n].Content, b.out[n].Images = join(b.out[n].Content, text), append(slices.Clip(b.out[n].Images), images...)
 		return
 	case last != "" && last != roleAssistant:
 		b.add(provider.Message{Role: roleAssistant, Content: gapAnswer}, 0)
 	}
 	b.steered = row.Kind == sessiondb.KindSteer
-	b.add(provider.Message{Role: roleUser, Content: sent(row)}, row.ID)
+	b.add(provider.Message{Role: roleUser, Content: text, Images: images}, row.ID)
 }
 
 func (b *messages) assistant(row sessiondb.Message, after []sessiondb.Message) {

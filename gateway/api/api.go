@@ -16,6 +16,7 @@ import (
 	"gatewayd/gateway/provider"
 	"gatewayd/gateway/route"
 	"gatewayd/internal/mutation"
+	"gatewayd/internal/netguard"
 	"gatewayd/kanban"
 	"gatewayd/sessiondb"
 )
@@ -146,13 +147,14 @@ type Options struct {
 
 	Page http.Handler // answers every path that is none of the API's, behind the same guard; nil: there is no page
 
-	Keys           *keys.Store // who may come in; nil: Key alone, for everything
-	Key            string      // of a handler without a home
-	Addr           string      // HOST:PORT that is bound; decides which Host headers are ours
-	AllowedHosts   []string    // further host names
-	AllowedOrigins []string    // browser origins like https://chat.example
-	MaxBody        int64       // bytes
-	MaxTurns       int         // turns that may be asked for over this API at once; 0 is no limit
+	Keys           *keys.Store    // who may come in; nil: Key alone, for everything
+	Key            string         // of a handler without a home
+	Addr           string         // HOST:PORT that is bound; decides which Host headers are ours
+	AllowedHosts   []string       // further host names
+	AllowedOrigins []string       // browser origins like https://chat.example
+	MaxBody        int64          // bytes
+	Outside        netguard.Guard // what images may be fetched from
+	MaxTurns       int            // turns that may be asked for over this API at once; 0 is no limit
 
 	MaxStreams, MaxStreamsPerKey int // event streams that may be open at once, in all and under one key; 0: the default
 

@@ -98,7 +98,7 @@ func TestAWrongTypeNamesItsField(t *testing.T) {
 		`{"messages":[{"role":"user","content":["x"]}]}`:                                                                                   "messages[0].content[0]",
 		`{"messages":[{"role":"user","content":[{"type":"text"}]}]}`:                                                                       "messages[0].content[0].text",
 		`{"messages":[{"role":"user","content":[{"type":"text","text":1}]}]}`:                                                              "messages[0].content[0].text",
-		`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:"}}]}]}`:                                      "messages[0].content[0].type",
+		`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:"}}]}]}`:                                      "messages[0].content[0].image_url.url",
 		`{"messages":[{"role":"user","content":[` + strings.Repeat(`{"type":"text","text":"x"},`, 1000) + `{"type":"text","text":"x"}]}]}`: "messages[0].content",
 		`{"messages":[{"role":"assistant","tool_calls":[7]},` + user + `]}`:                                                                "messages[0].tool_calls[0]",
 		`{"messages":[{"role":"assistant","tool_calls":[{"id":1}]},` + user + `]}`:                                                         "messages[0].tool_calls[0].id",

@@ -32,6 +32,10 @@ func (s *server) chat(w http.ResponseWriter, r *http.Request) {
 	if begunBefore(r.Context()) && s.recall(w, r, c) {
 		return
 	}
+	if err := s.fetch(r.Context(), c.Images); err != nil {
+		s.fail(w, r, err)
+		return
+	}
 	at, say, err := s.message(r, &c)
 	if err != nil {
 		s.fail(w, r, err)
@@ -47,6 +51,7 @@ func (s *server) chat(w http.ResponseWriter, r *http.Request) {
 	}
 	if command {
 		say = *reply.Say
+		say.Images = c.Images
 	}
 	if !s.enter() {
 		s.fail(w, r, errTurns(s.MaxTurns))
@@ -76,7 +81,9 @@ func (s *server) message(r *http.Request, c *completion) (slash.Context, gateway
 		return slash.Context{Session: say.Session, Source: say.Source}, say, nil
 	}
 	at, err := s.place(r, c)
-	say := gateway.Say{Session: at.Session, Source: gateway.SourceAPI, Text: c.Text, History: c.History, UID: onceUID(r.Context())}
+	say := gateway.Say{
+		Session: at.Session, Source: gateway.SourceAPI, Text: c.Text, Images: c.Images, History: c.History, UID: onceUID(r.Context()),
+	}
 	if c.System != "" {
 		say.System = s.layered(c.System)
 	}

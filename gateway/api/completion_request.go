@@ -9,8 +9,6 @@ import (
 	"gatewayd/gateway/provider"
 )
 
-const maxParts = 1000
-
 // completion is a chat request as far as it is ours: the last user message is what is said, the ones before it are the history as the
 // client tells it, system messages are one text.
 type completion struct {
@@ -18,6 +16,7 @@ type completion struct {
 	System       string
 	History      []provider.Message
 	Text         string
+	Images       []provider.Image
 	Stream       bool
 	IncludeUsage bool
 }
@@ -69,8 +68,8 @@ func (c *completion) takeMessages(o object) error {
 	if last < 0 || c.History[last].Role != "user" {
 		return errField("messages", "the last message must be the user's; it is what is answered")
 	}
-	c.Text, c.History = c.History[last].Content, c.History[:last]
-	if strings.TrimSpace(c.Text) == "" {
+	c.Text, c.Images, c.History = c.History[last].Content, c.History[last].Images, c.History[:last]
+	if strings.TrimSpace(c.Text) == "" && len(c.Images) == 0 {
 		return errField("messages", "the last message is empty")
 	}
 	return nil
@@ -87,7 +86,7 @@ func parseMessage(path string, raw json.RawMessage) (provider.Message, error) {
 		func() error { return take(o, "role", &m.Role) },
 		func() error { return take(o, "tool_call_id", &m.ToolCallID) },
 		func() error { return take(o, "name", &m.Name) },
-		func() error { return takeContent(o, &m.Content) },
+		func() error { return takeSaid(o, &m) },
 	} {
 		if err := step(); err != nil {
 			return m, err
@@ -107,43 +106,12 @@ func parseMessage(path string, raw json.RawMessage) (provider.Message, error) {
 	return m, nil
 }
 
-// takeContent reads a string or a list of text parts. Nothing is dropped in silence: a part that cannot be read is an error.
-func takeContent(o object, content *string) error {
-	raw := o.fields["content"]
-	if !o.has("content") || jsonKind(raw) == "a string" {
-		return take(o, "content", content)
+// takeSaid reads the content of a message; only a user's may have images.
+func takeSaid(o object, m *provider.Message) error {
+	if m.Role != "user" {
+		return takeContent(o, &m.Content)
 	}
-	var parts []json.RawMessage
-	if json.Unmarshal(raw, &parts) != nil {
-		return errType(o.name("content"), "a string or a list of parts", raw)
-	}
-	if len(parts) > maxParts {
-		return errField(o.name("content"), "has %d parts; %d is the most", len(parts), maxParts)
-	}
-	texts := make([]string, len(parts))
-	for i, raw := range parts {
-		part := object{path: fmt.Sprintf("%s[%d]", o.name("content"), i)}
-		if json.Unmarshal(raw, &part.fields) != nil || part.fields == nil {
-			return errType(part.path, "an object", raw)
-		}
-		var kind string
-		if err := take(part, "type", &kind); err != nil {
-			return err
-		}
-		if kind != "text" && kind != "input_text" && kind != "output_text" {
-			e := errField(part.name("type"), "only text is read here, not %.50q", kind)
-			e.code = "unsupported_content_type"
-			return e
-		}
-		if !part.has("text") {
-			return errField(part.name("text"), "is missing")
-		}
-		if err := take(part, "text", &texts[i]); err != nil {
-			return err
-		}
-	}
-	*content = strings.Join(texts, "\n")
-	return nil
+	return takeParts(o, &m.Content, &m.Images)
 }
 
 // takeCalls reads the tool calls of an assistant message in the client's history.

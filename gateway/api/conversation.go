@@ -131,7 +131,7 @@ func (s *server) session(ctx context.Context, c completion) (string, error) {
 		var stored []string
 		for _, row := range rows {
 			if row.Role == "user" {
-				stored = append(stored, row.Content)
+				stored = append(stored, asTold(row.Content))
 			}
 		}
 		if len(rows) == 0 || slices.Equal(stored, told) {
@@ -147,7 +147,7 @@ func userTexts(history []provider.Message) []string {
 	var texts []string
 	for _, m := range history {
 		if isUser(m) {
-			texts = append(texts, m.Content)
+			texts = append(texts, m.Captioned().Content)
 		}
 	}
 	return texts

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"unicode/utf8"
 
+	"gatewayd/gateway/provider"
 	"gatewayd/sessiondb"
 )
 
@@ -35,7 +36,7 @@ func Tokens(text string) int {
 
 // RowTokens estimates what a row costs in a request.
 func RowTokens(m sessiondb.Message) int {
-	n := rowOverhead + Tokens(Sent(m))
+	n := rowOverhead + Tokens(Sent(m)) + pictures(m)*provider.ImageTokens
 	for _, c := range callsOf(m) {
 		n += rowOverhead + Tokens(c.Function.Name) + Tokens(c.Function.Arguments)
 	}
@@ -50,12 +51,17 @@ func Size(rows []sessiondb.Message) (n int) {
 	return n
 }
 
-// Sent is what goes over the wire for a row.
+// Sent is the text that goes over the wire for a row; of pictures, their captions.
 func Sent(m sessiondb.Message) string {
-	if m.Wire != "" {
+	if m.Wire != "" && pictures(m) == 0 {
 		return m.Wire
 	}
 	return m.Content
+}
+
+func pictures(m sessiondb.Message) int {
+	_, images, _ := provider.DecodeContent(m.Wire)
+	return len(images)
 }
 
 func newTokens(m sessiondb.NewMessage) int {

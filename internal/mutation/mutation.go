@@ -67,6 +67,7 @@ var List = []Mutation{
 	{"vacuum-in-quarantine", "internal/sqlite", "TestVacuumLeavesADamagedFileAsItIs"},
 	{"backup-named-before-verified", "internal/sqlite", "TestADamagedDatabaseGetsNoBackupThatIsCalledGood"},
 	{"rewind-without-compare", "sessiondb", "TestRewindIsCompareAndSwap"},
+	{"resumed-pictures-are-doubled", "gateway", "TestAPictureIsSentAgainInTheSameBytesAfterARestart"},
 	{"kept-rows-are-believed", "sessiondb", "TestKeptRowsAreTheFilesRows"},
 	{"delete-leaves-index-entries", "sessiondb", "TestDeleteLeavesNothingBehind"},
 	{"rebuild-without-admission", "sessiondb", "TestOneProcessRebuildsAndAKilledOneIsSucceeded"},
