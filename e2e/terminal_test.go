@@ -296,7 +296,7 @@ func TestALostConnectionShowsNothingTwice(t *testing.T) {
 	gate := make(chan struct{})
 	w := newScene(t, forever(), script(fakellm.Text{Text: "one two three four five", ChunkChars: 4, Gate: gate}))
 	proxy := newPasser(t, w)
-	p := sitDown(t, 90, 30, w.home, nil, "chat", "--session", "desk", "--addr", proxy.addr())
+	p := sitDown(t, 90, 30, elsewhere(t, w), nil, "chat", "--session", "desk", "--addr", proxy.addr())
 	p.types("first" + enter)
 	lets(t, gate)
 	lets(t, gate)
@@ -335,7 +335,7 @@ func TestAMessageIsSentOnceHoweverOftenTheDaemonGoes(t *testing.T) {
 	t.Parallel()
 	w := newScene(t, forever(), script(fakellm.Text{Text: "answered"}))
 	proxy := newPasser(t, w)
-	p := sitDown(t, 90, 30, w.home, nil, "chat", "--session", "desk", "--addr", proxy.addr())
+	p := sitDown(t, 90, 30, elsewhere(t, w), nil, "chat", "--session", "desk", "--addr", proxy.addr())
 	p.sees(">")
 	proxy.deaf(true) // the daemon hears, and is not heard
 	p.types("only once" + enter)
@@ -362,4 +362,14 @@ func lets(t *testing.T, gate chan<- struct{}) {
 	case <-time.After(seen):
 		t.Fatal("the model is not asked")
 	}
+}
+
+// elsewhere is a home with the key of a daemon and without its socket: who talks from there goes by the address.
+func elsewhere(t *testing.T, w *scene) string {
+	t.Helper()
+	home := newHome(t, "")
+	if err := os.WriteFile(filepath.Join(home, "api.key"), []byte(w.key+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return home
 }
