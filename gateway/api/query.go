@@ -1,11 +1,19 @@
 package api
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"gatewayd/gateway/api/openapi"
+	"gatewayd/internal/mutation"
 )
 
 // query reads parameters of a URL one by one and keeps the first that is wrong.
@@ -79,3 +87,44 @@ func (q *query) cursor(name string) (time.Time, string) {
 func cursorAt(at time.Time, id string) string {
 	return strconv.FormatInt(at.UnixMicro(), 10) + "~" + id
 }
+
+// knownQuery refuses a parameter of our own routes that is not described: a misspelt filter would be dropped in silence, and the answer be
+// taken for what was asked. In OpenAI's part it is nobody's business, because clients send many.
+func (s *server) knownQuery(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := s.queryTrouble(r); err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (s *server) queryTrouble(r *http.Request) error {
+	route := chi.RouteContext(r.Context()).RoutePattern()
+	if r.URL.RawQuery == "" || !strings.HasPrefix(route, "/api/") {
+		return nil
+	}
+	described, err := describedQueries()
+	if err != nil {
+		return err
+	}
+	method := r.Method
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	known, ok := described[method+" "+route]
+	if !ok {
+		return nil
+	}
+	for name := range r.URL.Query() {
+		if !slices.Contains(known, name) && !mutation.On("parameters-are-passed-over") {
+			e := errField(name, "is not a parameter of this request; it knows %s", cmp.Or(strings.Join(known, ", "), "none"))
+			e.code = "unknown_parameter"
+			return e
+		}
+	}
+	return nil
+}
+
+var describedQueries = sync.OnceValues(openapi.QueryParameters)

@@ -196,6 +196,14 @@ func TestEveryParameterOfAQueryIsReadAsItIsDescribed(t *testing.T) {
 				least.Set(p.Name, "x")
 			}
 		}
+		if strings.HasPrefix(template, "/api/") && op.Scope != "" {
+			values := maps.Clone(least)
+			values.Set("nobody_knows", "1")
+			inner := refused(t, ask(w, method, w.at(template)+"?"+values.Encode(), ""), http.StatusBadRequest, "unknown_parameter")
+			if inner["param"] != "nobody_knows" {
+				t.Errorf("%s %s: %v", method, template, inner)
+			}
+		}
 		refuses := func(name string, values url.Values) {
 			tried++
 			answer := ask(w, method, w.at(template)+"?"+values.Encode(), "")

@@ -14,7 +14,8 @@ import (
 // without a scope.
 func (s *server) behind(r chi.Router) doors {
 	return doors{
-		read: r.With(s.need(keys.Read)), chat: r.With(s.need(keys.Chat)), boards: r.With(s.need(keys.Boards)), admin: r.With(s.need(keys.Admin)),
+		read: r.With(s.need(keys.Read), s.knownQuery), chat: r.With(s.need(keys.Chat), s.knownQuery),
+		boards: r.With(s.need(keys.Boards), s.knownQuery), admin: r.With(s.need(keys.Admin), s.knownQuery),
 	}
 }
 

@@ -157,5 +157,6 @@ var List = []Mutation{
 	{"page-doubles-what-comes-again", "gateway/web", "TestALostConnectionLosesNothingAndDoublesNothing"},
 	{"page-approves-by-itself", "gateway/web", "TestNothingIsApprovedWithoutAClick"},
 	{"card-title-is-markup", "gateway/web", "TestACardsTitleIsTextAndNeverMarkup"},
+	{"parameters-are-passed-over", "gateway/api", "TestEveryParameterOfAQueryIsReadAsItIsDescribed"},
 	{"drag-moves-without-asking", "gateway/web", "TestACardIsDraggedOnlyWhereTheServerLetsIt"},
 }
