@@ -127,6 +127,9 @@ func (o operation) groups() []string {
 	if o.Query != nil {
 		names = append(names, "query")
 	}
+	if o.Scope != "" && strings.HasPrefix(o.path, "/api/") {
+		names = append(names, "closed")
+	}
 	if o.changes() && o.Scope != "" {
 		names = append(names, "change")
 	}
