@@ -41,7 +41,7 @@ type parity struct {
 
 // notVerbs are methods of kanban.Board that no person and no worker asks for by these doors, with the reason.
 var notVerbs = map[string]string{
-	"Slug": "is the file's", "Path": "is the file's", "File": "is the file's", "Close": "is the registry's", "Replaced": "is the registry's",
+	"RunsSince": "is the page's timeline", "Slug": "is the file's", "Path": "is the file's", "File": "is the file's", "Close": "is the registry's", "Replaced": "is the registry's",
 	"Lost": "is the registry's", "DropIdle": "is the registry's", "As": "makes a fence", "CurrentRun": "asks a fence", "Backup": "is maintenance",
 	"Survey": "is the dispatcher's", "Running": "is the dispatcher's", "Ready": "is the dispatcher's", "Due": "is the dispatcher's",
 	"Promote": "is the dispatcher's", "EndRun": "is the dispatcher's", "Reconcile": "is the dispatcher's", "Guarded": "is the dispatcher's",

@@ -98,6 +98,9 @@ func (p *prompt) takeHistory(o object) error {
 // createAgentRun answers POST /v1/runs: 202, the message is stored and its turn comes by itself.
 func (s *server) createAgentRun(r *http.Request) (answer, error) {
 	ask, err := s.readRunAsk(r)
+	if err == nil {
+		err = s.fetch(r.Context(), ask.Images)
+	}
 	if err != nil {
 		return answer{}, err
 	}
@@ -115,7 +118,7 @@ func (s *server) createAgentRun(r *http.Request) (answer, error) {
 		response = at.ID
 	}
 	run, err := s.Runs.Start(r.Context(), runs.Ask{
-		Owner: ownerOf(r), Model: ask.Model, Response: response, Say: gateway.Say{Session: at.Session, Source: gateway.SourceAPI, Text: ask.Text, UID: onceUID(r.Context())},
+		Owner: ownerOf(r), Model: ask.Model, Response: response, Say: gateway.Say{Session: at.Session, Source: gateway.SourceAPI, Text: ask.Text, Images: ask.Images, UID: onceUID(r.Context())},
 	})
 	if err != nil {
 		s.unmake(r.Context(), at)

@@ -4,12 +4,14 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"gatewayd/gateway/provider"
+	"gatewayd/internal/fakellm"
 	"gatewayd/internal/netguard"
 )
 
@@ -115,5 +117,31 @@ func TestAnImageIsFetchedThroughTheGuard(t *testing.T) {
 	stored, told := provider.Captioned("x", said.Images), provider.Captioned("x", []provider.Image{{URL: web.URL + "/a.png?secret"}})
 	if asTold(stored) != told || strings.Contains(stored, "secret") {
 		t.Errorf("%q is not told as %q", stored, told)
+	}
+}
+
+// Whichever door a picture comes through, the model is shown it once, and the row tells of it in words.
+func TestAPictureGoesThroughEveryDoorThatTakesAMessage(t *testing.T) {
+	item := `[{"role":"user","content":[{"type":"input_text","text":"what is it?"},{"type":"input_image","image_url":"` + pngURL + `"}]}]`
+	for path, body := range map[string]string{
+		"/v1/responses": `{"input":` + item + `}`, "/v1/runs": `{"session_id":"s1","input":` + item + `}`, "/api/sessions/s1/chat": `{"input":` + item + `}`,
+	} {
+		h := newHouse(t, nil, fakellm.Text{Text: "a dot"})
+		if status, made := h.post(t, http.MethodPost, "/api/sessions", `{"id":"s1"}`); status != http.StatusCreated {
+			t.Fatalf("%d %v", status, made)
+		}
+		w := h.open(t, bounded(t), http.MethodPost, path, body)
+		raw, err := io.ReadAll(w.Body)
+		if err != nil || w.StatusCode >= 300 {
+			t.Errorf("%s: %d %s %v", path, w.StatusCode, raw, err)
+			continue
+		}
+		asked, err := h.llm.Wait(bounded(t), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(asked[0].Body), "data:image/png;base64,"); n != 1 {
+			t.Errorf("%s: the model was shown %d pictures: %s", path, n, asked[0].Body)
+		}
 	}
 }

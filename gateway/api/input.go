@@ -14,6 +14,7 @@ type prompt struct {
 	System  string
 	History []provider.Message
 	Text    string
+	Images  []provider.Image
 	Items   []map[string]any // the input as a list of items, with ids, as it is given back
 }
 
@@ -57,12 +58,12 @@ func (p *prompt) takeInput(o object, field string) error {
 	if last < 0 || p.History[last].Role != "user" {
 		return errField(o.name(field), "the last item must be the user's message; it is what is answered")
 	}
-	p.Text, p.History = p.History[last].Content, p.History[:last]
+	p.Text, p.Images, p.History = p.History[last].Content, p.History[last].Images, p.History[:last]
 	return p.said(o.name(field))
 }
 
 func (p *prompt) said(field string) error {
-	if strings.TrimSpace(p.Text) == "" {
+	if strings.TrimSpace(p.Text) == "" && len(p.Images) == 0 {
 		return errField(field, "is empty; it is what is said")
 	}
 	return nil

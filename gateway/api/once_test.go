@@ -107,7 +107,7 @@ func (h *house) reborn(t *testing.T) *house {
 func TestWhoAsksMeanwhileHearsTheSameTurn(t *testing.T) {
 	for _, body := range []string{hello, streamHello} {
 		gate := make(chan struct{})
-		h := newHouse(t, nil, fakellm.Text{Text: "one two three four", ChunkChars: 4, Gate: gate})
+		h := newHouse(t, nil, fakellm.Text{Text: "one two three four", ChunkChars: 9, Gate: gate})
 		ctx := bounded(t)
 		heard := make(chan told, 4)
 		var wg sync.WaitGroup

@@ -80,6 +80,10 @@ func (s *server) createResponse(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
+	if err := s.fetch(r.Context(), want.Images); err != nil {
+		s.fail(w, r, err)
+		return
+	}
 	if want.Background {
 		s.handle(func(r *http.Request) (answer, error) { return s.backgroundResponse(r, want) })(w, r)
 		return
@@ -97,7 +101,7 @@ func (s *server) createResponse(w http.ResponseWriter, r *http.Request) {
 	defer s.answering.put(at.ID)()
 	nameSession(w.Header(), at.Session)
 	w.Header().Set(headerResponse, at.ID)
-	say := gateway.Say{Session: at.Session, Source: gateway.SourceAPI, Text: want.Text, UID: at.UID}
+	say := gateway.Say{Session: at.Session, Source: gateway.SourceAPI, Text: want.Text, Images: want.Images, UID: at.UID}
 	if want.Stream {
 		s.streamResponse(w, r, at, say)
 		return
@@ -139,7 +143,7 @@ func (s *server) backgroundResponse(r *http.Request, want responseAsk) (answer, 
 		return answer{}, err
 	}
 	run, err := s.Runs.Start(r.Context(), runs.Ask{
-		Owner: at.Owner, Model: want.Model, Response: at.ID, Say: gateway.Say{Session: at.Session, Source: gateway.SourceAPI, Text: want.Text, UID: at.UID},
+		Owner: at.Owner, Model: want.Model, Response: at.ID, Say: gateway.Say{Session: at.Session, Source: gateway.SourceAPI, Text: want.Text, Images: want.Images, UID: at.UID},
 	})
 	if err != nil {
 		s.unmake(r.Context(), at)

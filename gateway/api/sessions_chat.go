@@ -31,7 +31,10 @@ func (s *server) readChat(r *http.Request) (say gateway.Say, err error) {
 	if p.System != "" {
 		return say, errField("input", "has a system message; a session's instructions are given when it is made")
 	}
-	say.Text, say.UID = p.Text, onceUID(r.Context())
+	if err := s.fetch(r.Context(), p.Images); err != nil {
+		return say, err
+	}
+	say.Text, say.Images, say.UID = p.Text, p.Images, onceUID(r.Context())
 	_, err = s.Sessions.Session(r.Context(), say.Session)
 	return say, err
 }
