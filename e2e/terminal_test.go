@@ -333,7 +333,7 @@ func TestADumbTerminalGetsLines(t *testing.T) {
 // However often the daemon goes while a message is on its way, the message is stored once.
 func TestAMessageIsSentOnceHoweverOftenTheDaemonGoes(t *testing.T) {
 	t.Parallel()
-	w := newScene(t, forever(), script(fakellm.Text{Text: "answered"}))
+	w := newScene(t, forever(), script(fakellm.Text{Text: "answered"}, fakellm.Text{Text: "well"}, fakellm.Text{Text: "well"}))
 	proxy := newPasser(t, w)
 	p := sitDown(t, 90, 30, elsewhere(t, w), nil, "chat", "--session", "desk", "--addr", proxy.addr())
 	p.sees(">")
@@ -345,6 +345,8 @@ func TestAMessageIsSentOnceHoweverOftenTheDaemonGoes(t *testing.T) {
 	proxy.cut()
 	proxy.deaf(false)
 	p.sees("answered\n")
+	p.types("and this" + enter) // it is sent when the one before it is known to have come
+	p.sees("well\n")
 	p.types(ctrlD)
 	p.ends()
 	if rows := said(w.rows("desk")); strings.Count(rows, "only once") != 1 {
