@@ -181,6 +181,7 @@ type server struct {
 	flights flights
 
 	boardWatch boardWatch
+	reads      recall
 	answering  liveSet // responses that are being made
 }
 

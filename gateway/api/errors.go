@@ -132,14 +132,25 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 func writeJSON(w http.ResponseWriter, status int, body any) {
-	data, err := json.Marshal(body)
-	if err != nil {
-		status, data = http.StatusInternalServerError, []byte(`{"error":{"message":"`+internalMessage+`","type":"server_error","param":null,"code":"internal_error"}}`)
+	data, ready := body.(encoded)
+	if !ready {
+		var err error
+		if data, err = encode(body); err != nil {
+			status, data = http.StatusInternalServerError, encoded(`{"error":{"message":"`+internalMessage+`","type":"server_error","param":null,"code":"internal_error"}}`+"\n")
+		}
 	}
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	w.Header().Set("Content-Length", strconv.Itoa(len(data)+1))
+	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
 	w.WriteHeader(status)
-	_, _ = w.Write(append(data, '\n'))
+	_, _ = w.Write(data)
+}
+
+// encoded is JSON that is sent as it is.
+type encoded []byte
+
+func encode(body any) (encoded, error) {
+	data, err := json.Marshal(body)
+	return append(data, '\n'), err
 }
 
 func errField(param, format string, args ...any) *refusal {

@@ -98,27 +98,36 @@ func (s *server) showTask(r *http.Request) (answer, error) {
 	q := newQuery(r)
 	state := kanban.RunState{By: q.text("run_state_type"), Name: q.text("run_state_name")}
 	return s.onBoard(r, func(_ kanban.Slug, board *kanban.Board) (answer, error) {
-		d, err := board.Show(r.Context(), chi.URLParam(r, "task"))
+		body, err := s.reads.read(board, r.URL.RequestURI(), func() (any, error) { return showCard(r.Context(), board, chi.URLParam(r, "task"), state) })
 		if err != nil {
 			return answer{}, err
 		}
-		if d.Runs, err = state.Of(d.Runs); err != nil {
-			return answer{}, err
-		}
-		body := map[string]any{
-			"task": d.Task, "parents": listOf(d.Parents), "children": listOf(d.Children),
-			"links":    map[string]any{"parents": listOf(d.Parents), "children": listOf(d.Children)},
-			"comments": listOf(d.Comments), "events": listOf(d.Events), "runs": listOf(d.Runs), "attachments": listOf(d.Attachments),
-			"latest_summary": nil,
-		}
-		if d.LatestSummary != "" {
-			body["latest_summary"] = d.LatestSummary
-		}
-		if mutation.On("answer-loses-a-field") {
-			delete(body, "links")
-		}
 		return ok(body)
 	})
+}
+
+// showCard reads a card whole.
+func showCard(ctx context.Context, board *kanban.Board, id string, state kanban.RunState) (any, error) {
+	d, err := board.Show(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if d.Runs, err = state.Of(d.Runs); err != nil {
+		return nil, err
+	}
+	body := map[string]any{
+		"task": d.Task, "parents": listOf(d.Parents), "children": listOf(d.Children),
+		"links":    map[string]any{"parents": listOf(d.Parents), "children": listOf(d.Children)},
+		"comments": listOf(d.Comments), "events": listOf(d.Events), "runs": listOf(d.Runs), "attachments": listOf(d.Attachments),
+		"latest_summary": nil,
+	}
+	if d.LatestSummary != "" {
+		body["latest_summary"] = d.LatestSummary
+	}
+	if mutation.On("answer-loses-a-field") {
+		delete(body, "links")
+	}
+	return body, nil
 }
 
 // deleteTask answers DELETE /api/boards/{board}/tasks/{task}: the card is removed for good, with all that hangs on it.

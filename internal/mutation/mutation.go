@@ -157,6 +157,7 @@ var List = []Mutation{
 	{"page-doubles-what-comes-again", "gateway/web", "TestALostConnectionLosesNothingAndDoublesNothing"},
 	{"page-approves-by-itself", "gateway/web", "TestNothingIsApprovedWithoutAClick"},
 	{"card-title-is-markup", "gateway/web", "TestACardsTitleIsTextAndNeverMarkup"},
+	{"answers-outlive-a-commit", "gateway/api", "TestACardThatIsLookedAtAgainIsAsItIsNow"},
 	{"parameters-are-passed-over", "gateway/api", "TestEveryParameterOfAQueryIsReadAsItIsDescribed"},
 	{"drag-moves-without-asking", "gateway/web", "TestACardIsDraggedOnlyWhereTheServerLetsIt"},
 }
