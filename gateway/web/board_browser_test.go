@@ -26,6 +26,7 @@ const (
 )
 
 func TestABoardIsPaintedInTheServersOrder(t *testing.T) {
+	t.Parallel()
 	h := newHall(t)
 	title := "<img src=x onerror=document.title='owned'>"
 	id := h.card(title, kanban.StatusReady)
@@ -73,6 +74,7 @@ func (w window) drag(id string, to kanban.Status) {
 }
 
 func TestACardIsDraggedOnlyWhereTheServerLetsIt(t *testing.T) {
+	t.Parallel()
 	h := newHall(t)
 	id, waits := h.card("the first thing", kanban.StatusReady), ""
 	waits = h.card("the second thing", kanban.StatusTodo, func(n *kanban.NewTask) { n.Parents = []string{id} })
@@ -99,6 +101,7 @@ func TestACardIsDraggedOnlyWhereTheServerLetsIt(t *testing.T) {
 }
 
 func TestARefusedColumnSaysSoWhileACardIsOverIt(t *testing.T) {
+	t.Parallel()
 	h := newHall(t)
 	id := h.card("an idea", kanban.StatusTriage)
 	w := h.open("/boards/plans", 1600, 800, "light")
@@ -116,6 +119,7 @@ func TestARefusedColumnSaysSoWhileACardIsOverIt(t *testing.T) {
 }
 
 func TestACardIsMovedByKeyboardAndKeepsTheFocus(t *testing.T) {
+	t.Parallel()
 	h := newHall(t)
 	id := h.card("by keys alone", kanban.StatusTriage)
 	h.card("another one", kanban.StatusDone)
@@ -146,6 +150,7 @@ func TestACardIsMovedByKeyboardAndKeepsTheFocus(t *testing.T) {
 }
 
 func TestWhatAnotherProcessDoesAppearsByItself(t *testing.T) {
+	t.Parallel()
 	h := newHall(t)
 	id := h.card("seen from the start", kanban.StatusReady)
 	w := h.open("/boards/plans", 0, 0, "dark")
@@ -161,6 +166,7 @@ func TestWhatAnotherProcessDoesAppearsByItself(t *testing.T) {
 }
 
 func TestEverythingIsReadableWithoutJavaScript(t *testing.T) {
+	t.Parallel()
 	h := newHall(t)
 	id := h.card("plain reading", kanban.StatusReady, func(n *kanban.NewTask) { n.Body, n.Assignee = "**bold** words", "coder" })
 	h.card("not looked for", kanban.StatusReady)
@@ -178,6 +184,7 @@ func TestEverythingIsReadableWithoutJavaScript(t *testing.T) {
 }
 
 func TestACardIsMadeEditedTalkedAboutAndParked(t *testing.T) {
+	t.Parallel()
 	h := newHall(t)
 	w := h.open("/boards/plans", 0, 0, "light")
 	w.until(ready)
@@ -209,6 +216,7 @@ func TestACardIsMadeEditedTalkedAboutAndParked(t *testing.T) {
 }
 
 func TestALogIsFollowedAndWhatIsTypedStays(t *testing.T) {
+	t.Parallel()
 	h := newHall(t)
 	id := h.card("being worked on", kanban.StatusReady)
 	if _, err := h.board.Claim(t.Context(), id, kanban.Claimer{Lock: "elsewhere:1"}); err != nil {
@@ -228,6 +236,7 @@ func TestALogIsFollowedAndWhatIsTypedStays(t *testing.T) {
 }
 
 func TestATimelineTellsWhoRanWhenAndHowItEnded(t *testing.T) {
+	t.Parallel()
 	h := newHall(t)
 	id := h.card("<b>the</b> runner", kanban.StatusReady)
 	for range 2 {
@@ -255,6 +264,7 @@ func TestATimelineTellsWhoRanWhenAndHowItEnded(t *testing.T) {
 	w.until(`document.querySelector(".lane")?.textContent === "<b>the</b> runner"`)
 }
 
+// It runs beside no other test: its cookie is every window's.
 func TestAKeyIsPastedOnceAndKeptByTheBrowserAlone(t *testing.T) {
 	h := newHall(t)
 	h.card("behind the login", kanban.StatusReady)

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -20,7 +21,19 @@ import (
 )
 
 // shelf is the boards of a directory, opened for each request.
-type shelf struct{ *kanban.Root }
+type shelf struct {
+	*kanban.Root
+	out    sync.RWMutex // read-locked by each who has a board
+	closed bool
+}
+
+// close waits for the boards that are out and gives no more: who looks after a board goes on for a moment when nobody watches it any more,
+// and opening one makes files.
+func (s *shelf) close() {
+	s.out.Lock()
+	defer s.out.Unlock()
+	s.closed = true
+}
 
 func (s *shelf) open(ctx context.Context, slug kanban.Slug, create bool) (*kanban.Board, error) {
 	return kanban.Open(ctx, kanban.Options{Path: s.DBPath(slug), Slug: slug, Create: create, Log: slog.New(slog.DiscardHandler)})
@@ -39,11 +52,17 @@ func (s *shelf) Create(ctx context.Context, slug kanban.Slug, meta kanban.Meta) 
 }
 
 func (s *shelf) Acquire(ctx context.Context, slug kanban.Slug) (*kanban.Board, func(), error) {
+	s.out.RLock()
+	if s.closed {
+		s.out.RUnlock()
+		return nil, nil, errors.New("the shelf is closed")
+	}
 	board, err := s.open(ctx, slug, false)
 	if err != nil {
+		s.out.RUnlock()
 		return nil, nil, err
 	}
-	return board, func() { _ = board.Close() }, nil
+	return board, func() { _ = board.Close(); s.out.RUnlock() }, nil
 }
 
 func (s *shelf) Remove(context.Context, kanban.Slug, bool) (kanban.Removed, error) {
@@ -89,7 +108,8 @@ func newHall(t *testing.T) *hall {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = root.Close() })
-	h := &hall{t: t, shelf: &shelf{root}, why: reasons{}}
+	h := &hall{t: t, shelf: &shelf{Root: root}, why: reasons{}}
+	t.Cleanup(h.shelf.close)
 	if _, err := h.shelf.Create(t.Context(), "plans", kanban.Meta{Name: "Plans"}); err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// theBrowser is one for all tests: it takes a second to start.
+// theBrowser is one for all tests: it takes a second to start. Tests run side by side in it, each in a window of its own; cookies they share.
 var theBrowser struct {
 	sync.Once
 	ctx  context.Context
@@ -29,6 +29,17 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// flags start a browser that does what the tests ask of it and nothing for itself. What drops down from its address bar is a page too,
+// which without them is kept ready in each window and works as much as the page under test.
+func flags() []chromedp.ExecAllocatorOption {
+	all := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath("chromium"), chromedp.Flag("disable-gpu", true), chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("disable-features", "Translate,BlinkGenPropertyTrees,WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup"))
+	if os.Geteuid() == 0 {
+		all = append(all, chromedp.NoSandbox)
+	}
+	return all
+}
+
 // newTab opens a page of its own in the browser, with the given size and colours; width 0 is a workstation's.
 func newTab(t *testing.T, width, height int64, colours string) context.Context {
 	t.Helper()
@@ -36,11 +47,7 @@ func newTab(t *testing.T, width, height int64, colours string) context.Context {
 		t.Skip("SKIPPED: chromium is not installed, so the page is not tried in a browser")
 	}
 	theBrowser.Do(func() {
-		flags := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath("chromium"), chromedp.Flag("disable-dev-shm-usage", true))
-		if os.Geteuid() == 0 {
-			flags = append(flags, chromedp.NoSandbox)
-		}
-		alloc, free := chromedp.NewExecAllocator(context.Background(), flags...)
+		alloc, free := chromedp.NewExecAllocator(context.Background(), flags()...)
 		ctx, cancel := chromedp.NewContext(alloc)
 		theBrowser.ctx, theBrowser.stop = ctx, func() { cancel(); free() }
 		if err := chromedp.Do(ctx); err != nil {

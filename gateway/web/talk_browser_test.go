@@ -29,6 +29,7 @@ func started(x *talking) tab {
 }
 
 func TestATurnIsStreamedAndThenItsRowsTakeItsPlace(t *testing.T) {
+	t.Parallel()
 	x := newTalking(t)
 	x.hold.Store(true)
 	b := x.open("/chat")
@@ -51,6 +52,7 @@ func TestATurnIsStreamedAndThenItsRowsTakeItsPlace(t *testing.T) {
 }
 
 func TestAReloadAndASecondTabInTheMiddleOfATurnShowIt(t *testing.T) {
+	t.Parallel()
 	x := newTalking(t)
 	b := started(x)
 	other := x.open(b.eval("location.pathname"))
@@ -68,6 +70,7 @@ func TestAReloadAndASecondTabInTheMiddleOfATurnShowIt(t *testing.T) {
 
 // A part of the turn is in rows when the connection is lost, a part is said meanwhile, and all of it is told again afterwards.
 func TestALostConnectionLosesNothingAndDoublesNothing(t *testing.T) {
+	t.Parallel()
 	x := newTalking(t)
 	x.hold.Store(true)
 	b := x.open("/chat")
@@ -87,6 +90,7 @@ func TestALostConnectionLosesNothingAndDoublesNothing(t *testing.T) {
 }
 
 func TestNothingIsApprovedWithoutAClick(t *testing.T) {
+	t.Parallel()
 	x := newTalking(t)
 	b := x.open("/chat")
 	b.types("clean up\r")
@@ -109,6 +113,7 @@ func TestNothingIsApprovedWithoutAClick(t *testing.T) {
 }
 
 func TestWhileATurnRunsAMessageWaitsAndStopEndsIt(t *testing.T) {
+	t.Parallel()
 	x := newTalking(t)
 	b := started(x)
 	b.types("and then?\r")
@@ -120,6 +125,7 @@ func TestWhileATurnRunsAMessageWaitsAndStopEndsIt(t *testing.T) {
 }
 
 func TestACommandIsCompletedByTheKeyboard(t *testing.T) {
+	t.Parallel()
 	x := newTalking(t)
 	b := x.open("/chat")
 	b.types("hello\r")
@@ -137,6 +143,7 @@ func TestACommandIsCompletedByTheKeyboard(t *testing.T) {
 }
 
 func TestAConversationIsRenamedAndDeletedFromTheList(t *testing.T) {
+	t.Parallel()
 	x := newTalking(t)
 	x.filled("one", 1)
 	b := x.open("/sessions")

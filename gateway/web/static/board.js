@@ -11,16 +11,16 @@
 
   // move asks the server. On refusal the card is where it was, because it never left.
   async function move(link, to, reason) {
-    const id = link.id, item = link.parentElement, title = link.textContent;
+    const id = link.id, item = link.parentElement, title = link.textContent, at = document.activeElement?.id;
     item.classList.add("asking");
     page.trouble("");
     try {
       const answer = await page.call("POST", `${api}/tasks/${id}/move`, {status: to, actor: "page", ...(reason ? {reason} : {})});
-      const at = answer.task.status, note = answer.released?.note;
-      page.say(`${title}: ${at === to ? "moved to " + to : "is in " + at}${note ? "; " + note : ""}`);
+      const is = answer.task.status, note = answer.released?.note;
+      page.say(`${title}: ${is === to ? "moved to " + to : "is in " + is}${note ? "; " + note : ""}`);
       if (note) page.trouble(note);
       await page.refresh();
-      (document.getElementById(id) || cards()[0])?.focus();
+      if ([at, "", undefined].includes(document.activeElement?.id)) (document.getElementById(id) || cards()[0])?.focus(); // who has gone on meanwhile is left there
     } catch (e) {
       page.trouble(e.message);
     } finally { item.classList.remove("asking"); }
