@@ -2,10 +2,12 @@ package api
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 
 	"gatewayd/internal/problem"
@@ -13,7 +15,11 @@ import (
 )
 
 // shelf is the boards of a directory, opened for each request.
-type shelf struct{ *kanban.Root }
+type shelf struct {
+	*kanban.Root
+	out    sync.RWMutex // read-locked by each who has a board
+	closed bool
+}
 
 func newShelf(t *testing.T) *shelf {
 	t.Helper()
@@ -22,7 +28,17 @@ func newShelf(t *testing.T) *shelf {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = root.Close() })
-	return &shelf{root}
+	s := &shelf{Root: root}
+	t.Cleanup(s.close)
+	return s
+}
+
+// close waits for the boards that are out and gives no more: who looks after a board goes on for a moment when nobody watches it any more,
+// and opening one makes files.
+func (s *shelf) close() {
+	s.out.Lock()
+	defer s.out.Unlock()
+	s.closed = true
 }
 
 func (s *shelf) open(ctx context.Context, slug kanban.Slug, create bool) (*kanban.Board, error) {
@@ -43,11 +59,17 @@ func (s *shelf) Create(ctx context.Context, slug kanban.Slug, meta kanban.Meta) 
 }
 
 func (s *shelf) Acquire(ctx context.Context, slug kanban.Slug) (*kanban.Board, func(), error) {
+	s.out.RLock()
+	if s.closed {
+		s.out.RUnlock()
+		return nil, nil, errors.New("the shelf is closed")
+	}
 	board, err := s.open(ctx, slug, false)
 	if err != nil {
+		s.out.RUnlock()
 		return nil, nil, err
 	}
-	return board, func() { _ = board.Close() }, nil
+	return board, func() { _ = board.Close(); s.out.RUnlock() }, nil
 }
 
 // bell is a Dispatch that counts its wakes.
