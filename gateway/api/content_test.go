@@ -94,12 +94,12 @@ func TestAnImageIsFetchedThroughTheGuard(t *testing.T) {
 		}
 	}))
 	defer web.Close()
-	h, chat := plain(nil)
+	h, _ := plain(nil)
 	inner := refused(t, ask(h, "POST", "/v1/chat/completions", showing(imagePart(web.URL+"/a.png?secret"))), http.StatusBadRequest, codeImage)
 	if message := fmt.Sprint(inner["message"]); !strings.Contains(message, "no public host") || strings.Contains(message, "secret") {
 		t.Error(message)
 	}
-	h, chat = plain(func(o *Options) { o.Outside = netguard.Guard{AllowPrivate: true} })
+	h, chat := plain(func(o *Options) { o.Outside = netguard.Guard{AllowPrivate: true} })
 	for path, want := range map[string]string{"/away": "points elsewhere", "/large": "has more bytes than", "/page": "neither PNG", "/missing": "answered 404"} {
 		inner := refused(t, ask(h, "POST", "/v1/chat/completions", showing(imagePart(web.URL+path))), http.StatusBadRequest, codeImage)
 		if message := fmt.Sprint(inner["message"]); !strings.Contains(message, want) {
