@@ -146,7 +146,7 @@ func TestRunsAndResponsesAreTheirKeys(t *testing.T) {
 // A client that does not read is cut off, holds nobody, and comes back to where it was.
 func TestASlowWatcherIsCutOffAndComesBack(t *testing.T) {
 	gate := make(chan struct{})
-	h := newHouse(t, func(o *Options) { o.Patience = 100 * time.Millisecond }, fakellm.Text{Text: strings.Repeat("many words ", 40_000), ChunkChars: 8_000, Gate: gate})
+	h := newHouse(t, func(o *Options) { o.Patience = time.Second }, fakellm.Text{Text: strings.Repeat("many words ", 40_000), ChunkChars: 8_000, Gate: gate})
 	run, _ := h.begin(t, `{"input":"x"}`)
 	w := h.open(t, bounded(t), http.MethodGet, "/v1/runs/"+run+"/events", "") // and is not read
 	close(gate)
