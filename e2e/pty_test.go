@@ -163,8 +163,10 @@ func (p *person) ends() int {
 type passer struct {
 	net.Listener
 	mu   sync.Mutex
+	to   string
 	open []net.Conn
 	mute bool
+	shut string // requests with this text do not get through
 }
 
 func newPasser(t *testing.T, w *scene) *passer {
@@ -174,6 +176,7 @@ func newPasser(t *testing.T, w *scene) *passer {
 		t.Fatal(err)
 	}
 	p := &passer{Listener: l}
+	p.leads(w)
 	t.Cleanup(func() { _ = l.Close(); p.cut() })
 	go func() {
 		for {
@@ -181,7 +184,7 @@ func newPasser(t *testing.T, w *scene) *passer {
 			if err != nil {
 				return
 			}
-			to, err := net.Dial("tcp", strings.TrimPrefix(w.base, "http://"))
+			to, err := net.Dial("tcp", p.target())
 			if err != nil {
 				_ = from.Close()
 				continue
@@ -189,7 +192,7 @@ func newPasser(t *testing.T, w *scene) *passer {
 			p.mu.Lock()
 			p.open = append(p.open, from, to)
 			p.mu.Unlock()
-			go func() { _, _ = io.Copy(to, from); _ = to.Close() }()
+			go func() { _, _ = io.Copy(p.forth(to), from); _ = from.Close(); _ = to.Close() }()
 			go func() { _, _ = io.Copy(p.back(from), to); _ = from.Close() }()
 		}
 	}()
@@ -197,6 +200,38 @@ func newPasser(t *testing.T, w *scene) *passer {
 }
 
 func (p *passer) addr() string { return p.Addr().String() }
+
+// leads makes it the way to the daemon that a scene has now.
+func (p *passer) leads(w *scene) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.to = strings.TrimPrefix(w.base, "http://")
+}
+
+func (p *passer) target() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.to
+}
+
+// shuts ends each connection on which a request with such a text comes; with an empty one all get through again.
+func (p *passer) shuts(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.shut = text
+}
+
+func (p *passer) forth(to io.Writer) io.Writer {
+	return writerFunc(func(b []byte) (int, error) {
+		p.mu.Lock()
+		ends := p.shut != "" && bytes.Contains(b, []byte(p.shut))
+		p.mu.Unlock()
+		if ends {
+			return 0, io.ErrClosedPipe
+		}
+		return to.Write(b)
+	})
+}
 
 // cut closes each connection that is open now.
 func (p *passer) cut() {

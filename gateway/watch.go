@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"gatewayd/internal/problem"
+	"gatewayd/sessiondb"
 )
 
 // Bounds of what is kept of a running turn for those who begin to watch it later.
@@ -15,8 +16,9 @@ const (
 
 // feeds is who watches which session. A feed is there while a turn runs or somebody watches.
 type feeds struct {
-	mu sync.Mutex
-	of map[string]*feed
+	mu   sync.Mutex
+	life string // differs from process to process
+	of   map[string]*feed
 }
 
 // feed is one session's events: of the turn that runs, the newest, and to all who watch, each through a sink of its own, so that
@@ -37,7 +39,7 @@ func (f *feeds) open(session string) *feed {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.of == nil {
-		f.of = map[string]*feed{}
+		f.of, f.life = map[string]*feed{}, sessiondb.NewUID()
 	}
 	one, ok := f.of[session]
 	if !ok {
@@ -109,7 +111,7 @@ func (f *feed) keep(e Event) {
 func (f *feed) attach(w *sink) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	w.put(Event{Kind: EventWatching, Seq: f.seq, Turn: f.turn})
+	w.put(Event{Kind: EventWatching, Seq: f.seq, Turn: f.turn, Life: f.all.life})
 	for _, e := range f.ring {
 		w.put(e)
 	}

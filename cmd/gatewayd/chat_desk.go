@@ -38,13 +38,15 @@ type desk struct {
 	watching *watch
 	away     *absence // nil: the daemon is there
 
-	printed []string       // since the last frame
-	shown   terminal.Frame // the last one
-	prose   terminal.Prose // the answer
-	aside   terminal.Prose // the model's reasoning
-	turn    *turnSeen      // nil: none runs
-	last    string         // the turn before
-	waiting []spoken       // accepted, or on its way, and not begun
+	printed []string        // since the last frame
+	shown   terminal.Frame  // the last one
+	prose   terminal.Prose  // the answer
+	aside   terminal.Prose  // the model's reasoning
+	turn    *turnSeen       // nil: none runs
+	last    string          // the turn before
+	greeted string          // the turn whose message was shown at the beginning
+	told    map[string]bool // turns that were shown from the rows, whose events may still come
+	waiting []spoken        // accepted, or on its way, and not begun
 	asked   []approval
 	stops   int // how often a stop was asked for
 
@@ -233,8 +235,8 @@ func (d *desk) move(ctx context.Context, session string) {
 	}
 	d.session = session
 	d.settled.Store(&session)
-	d.waiting, d.asked = nil, nil
-	d.watch(ctx)
+	d.waiting, d.asked, d.told, d.greeted = nil, nil, nil, ""
+	d.watch(ctx, unknown)
 }
 
 // interrupt stops the answer; asked for again, it leaves. Where nothing runs, what could not be sent yet is taken back.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -139,13 +138,17 @@ func (d *desk) greet(ctx context.Context, begun bool) {
 		d.print("")
 		return
 	}
-	d.watch(ctx)
+	upTo := int64(unknown)
 	rows, err := d.stored(ctx, d.session)
 	if err != nil {
 		d.trouble(err)
+	} else {
+		upTo = newestRow(rows, 0)
 	}
+	d.watch(ctx, upTo)
 	for _, row := range lastExchange(rows) {
 		if row.Role == "user" {
+			d.greeted = row.TurnID
 			d.echo(row.Content)
 			continue
 		}
@@ -153,45 +156,6 @@ func (d *desk) greet(ctx context.Context, begun bool) {
 		d.print(d.prose.End()...)
 	}
 	d.print("")
-}
-
-// storedRow is a row of a conversation, as far as a desk shows it.
-type storedRow struct {
-	UID          string `json:"uid"`
-	TurnID       string `json:"turn_id"`
-	Role         string `json:"role"`
-	Content      string `json:"content"`
-	Kind         string `json:"kind"`
-	FinishReason string `json:"finish_reason"`
-	ToolCalls    []any  `json:"tool_calls"`
-}
-
-// answers reports that a row ends its turn.
-func (r storedRow) answers() bool {
-	return r.Role == "assistant" && len(r.ToolCalls) == 0 && r.Kind != "checkpoint"
-}
-
-// stored reads the newest rows of a conversation.
-func (d *desk) stored(ctx context.Context, session string) ([]storedRow, error) {
-	return ask(d, func(cl *client) ([]storedRow, error) {
-		var answer struct{ Messages []storedRow }
-		err := cl.call(ctx, http.MethodGet, sessionPath(session, "/messages?latest=true&limit=200"), nil, &answer)
-		return answer.Messages, err
-	})
-}
-
-// lastExchange is the last message of a person with its answer.
-func lastExchange(rows []storedRow) (out []storedRow) {
-	for i := len(rows) - 1; i >= 0; i-- {
-		row := rows[i]
-		if row.Content != "" && (row.Role == "user" || row.answers() && len(out) == 0) {
-			out = append([]storedRow{row}, out...)
-		}
-		if row.Role == "user" {
-			break
-		}
-	}
-	return out
 }
 
 // gone reports that an error means that the daemon is not there, or not yet.

@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gatewayd/internal/mutation"
@@ -109,27 +109,27 @@ func (o *outbox) run(ctx context.Context) {
 				return
 			}
 		}
-		place, err := o.send(ctx, sending, m)
+		err := o.send(ctx, sending, m)
 		o.sent(m)
 		if sending.Err() == nil || err == nil {
-			o.desk.later(ctx, func() { o.desk.accepted(ctx, m, place, err) })
+			o.desk.later(ctx, func() { o.desk.accepted(m, err) })
 		}
 	}
 }
 
 // send sends a message until it is taken or refused, or taken back.
-func (o *outbox) send(ctx, sending context.Context, m spoken) (place int, err error) {
+func (o *outbox) send(ctx, sending context.Context, m spoken) error {
 	for {
-		if place, err = o.desk.post(ctx, sending, m); err == nil || !gone(err) || sending.Err() != nil {
-			return place, err
+		err := o.desk.post(ctx, sending, m)
+		if err == nil || !gone(err) || sending.Err() != nil {
+			return err
 		}
-		failed := err
-		o.desk.later(ctx, func() { o.desk.lost(failed) })
+		o.desk.later(ctx, func() { o.desk.lost(err) })
 		if mutation.On("reconnect-sends-the-message-again") {
 			m.uid = sessiondb.NewUID()
 		}
 		if !pause(sending, tryEvery) {
-			return 0, sending.Err()
+			return sending.Err()
 		}
 	}
 }
@@ -146,19 +146,20 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// post sends a message once. A conversation that does not exist yet is made and watched first, so that nothing of its answer is missed.
-func (d *desk) post(ctx, sending context.Context, m spoken) (place int, err error) {
+// post sends a message once. A conversation that does not exist yet is made, and each is watched first, so that what was missed of an
+// answer before is shown, and nothing of this one is missed.
+func (d *desk) post(ctx, sending context.Context, m spoken) error {
 	cl, err := d.dial()
 	if err != nil {
-		return 0, err
+		return err
 	}
 	if err := cl.call(sending, http.MethodPost, "/api/sessions", map[string]string{"id": m.session, "source": "cli"}, nil); err != nil {
-		return 0, err
+		return err
 	}
 	begun := make(chan (<-chan struct{}), 1)
 	d.later(ctx, func() {
 		if d.watching == nil && d.session == m.session {
-			d.watch(ctx)
+			d.watch(ctx, 0)
 		}
 		if d.watching != nil {
 			begun <- d.watching.begun
@@ -169,12 +170,10 @@ func (d *desk) post(ctx, sending context.Context, m spoken) (place int, err erro
 	case watched := <-begun:
 		waitFor(sending, watched, watchFirst)
 	case <-sending.Done():
-		return 0, sending.Err()
+		return sending.Err()
 	}
-	var answer struct{ Accepted struct{ Position int } }
 	body := map[string]any{"text": m.text, "uid": m.uid, "source": "cli"}
-	err = cl.call(sending, http.MethodPost, sessionPath(m.session, "/messages"), body, &answer)
-	return answer.Accepted.Position, err
+	return cl.call(sending, http.MethodPost, sessionPath(m.session, "/messages"), body, nil)
 }
 
 func waitFor(ctx context.Context, what <-chan struct{}, bound time.Duration) {
@@ -190,9 +189,8 @@ func waitFor(ctx context.Context, what <-chan struct{}, bound time.Duration) {
 	}
 }
 
-// accepted hears what became of a message that was sent. One that the daemon had already, from before a connection was lost, may have
-// been answered meanwhile: the rows tell.
-func (d *desk) accepted(ctx context.Context, m spoken, place int, err error) {
+// accepted hears what became of a message that was sent. The watch tells when its turn begins, or the rows where that was missed.
+func (d *desk) accepted(m spoken, err error) {
 	if err != nil {
 		d.forget(m.uid)
 		d.trouble(err)
@@ -204,28 +202,31 @@ func (d *desk) accepted(ctx context.Context, m spoken, place int, err error) {
 			d.waiting[i].accepted = true
 		}
 	}
-	if place == 0 {
-		d.readRows(ctx)
-	}
 }
 
 // watch is who listens to what happens in a conversation.
 type watch struct {
 	events chan heard
-	begun  chan struct{} // closed when nothing is missed any more
+	begun  chan struct{} // closed when nothing is missed any more; another one after each loss of the connection
+	caught bool          // begun is closed
 	stop   context.CancelFunc
-	seq    int64 // of the newest event
-	once   sync.Once
+	life   string       // of the daemon
+	seq    int64        // of the newest event
+	upTo   atomic.Int64 // the newest row that was shown, or is older than what was; unknown: not known yet
 }
 
-// watch begins to listen to the conversation, in place of the one before.
-func (d *desk) watch(ctx context.Context) {
+// unknown is where a conversation was shown up to before its rows were looked at.
+const unknown = -1
+
+// watch begins to listen to the conversation, in place of the one before. What its rows have after upTo was not shown yet.
+func (d *desk) watch(ctx context.Context, upTo int64) {
 	if d.watching != nil {
 		d.watching.stop()
 	}
 	d.turn, d.prose, d.aside = nil, terminal.Prose{Width: d.prose.Width, Palette: d.palette}, terminal.Prose{Width: d.prose.Width, Palette: terminal.Palette{Off: true}}
 	ctx, stop := context.WithCancel(ctx)
 	w := &watch{events: make(chan heard), begun: make(chan struct{}), stop: stop}
+	w.upTo.Store(upTo)
 	d.watching = w
 	go w.run(ctx, d.dial, d.session)
 }
@@ -263,14 +264,32 @@ func (w *watch) listen(ctx context.Context, dial func() (*client, error), sessio
 		if err != nil {
 			return errBroken(session, err)
 		}
+		h := heard{event: e}
 		if e.name == evWatching {
-			w.once.Do(func() { close(w.begun) })
+			// Before anything later is heard: what ended while nobody listened is in the rows alone.
+			if h.rows, err = cl.storedAfter(ctx, session, w.upTo.Load()); err != nil {
+				return err
+			}
 		}
-		if !w.hand(ctx, heard{event: e}) {
+		if !w.hand(ctx, h) {
 			return ctx.Err()
 		}
 	}
 	return errBroken(session, nil)
+}
+
+// caughtUp says that nothing is missed any more; dropped, that it may be again.
+func (w *watch) caughtUp() {
+	if !w.caught {
+		close(w.begun)
+	}
+	w.caught = true
+}
+
+func (w *watch) dropped() {
+	if w.caught {
+		w.begun, w.caught = make(chan struct{}), false
+	}
 }
 
 // lost says that the daemon is not there.
@@ -287,79 +306,4 @@ func (d *desk) lost(err error) {
 	if why := textOf(err); !strings.Contains(why, "is not running") && !strings.Contains(why, "closed the connection") {
 		d.away.why = why
 	}
-}
-
-// back goes on with a conversation after the watch has begun, or begun again. Of a turn that runs on, what is told anew is what was
-// seen already; where the daemon is another process, the answer begins anew, or is in the rows.
-func (d *desk) back(ctx context.Context, e happened) {
-	d.away = nil
-	before := d.watching.seq
-	d.watching.seq = e.Seq
-	switch t := d.turn; {
-	case t == nil && e.Turn != "":
-		d.turn = &turnSeen{id: e.Turn, since: time.Now(), seen: map[string]bool{}, unheard: true} // begun before we came
-	case t == nil:
-	case t.id == e.Turn && e.Seq >= before && before > 0:
-		t.again = t.all // the same process tells the turn from its beginning
-	default:
-		d.pause()
-		t.unheard, t.tools, t.all, t.again = true, nil, 0, 0
-		d.dim("the daemon was started anew in the middle of this answer")
-		if e.Turn != t.id {
-			d.readRows(ctx)
-		}
-	}
-}
-
-// look is what is done once a second: a turn that nobody goes on with is looked up.
-func (d *desk) look(ctx context.Context) {
-	if d.turn != nil && d.turn.unheard && d.away == nil {
-		d.readRows(ctx)
-	}
-}
-
-// readRows looks up in the rows what became of the turn that is waited for, and of messages that were sent more than once.
-func (d *desk) readRows(ctx context.Context) {
-	session := d.session
-	go func() {
-		rows, err := d.stored(ctx, session)
-		d.later(ctx, func() {
-			if err == nil && session == d.session {
-				d.settle(rows)
-			}
-		})
-	}()
-}
-
-// settle shows from the rows what was missed: the answer of the turn that was cut off, and those of messages that are no longer
-// waiting.
-func (d *desk) settle(rows []storedRow) {
-	for _, m := range append([]spoken{}, d.waiting...) {
-		for _, row := range rows {
-			if row.UID == m.uid && (d.turn == nil || d.turn.unheard) && d.fromRows(rows, row.TurnID) {
-				d.forget(m.uid)
-			}
-		}
-	}
-	if d.turn != nil && d.turn.unheard && d.fromRows(rows, d.turn.id) {
-		d.turn, d.asked, d.stops = nil, nil, 0
-	}
-}
-
-// fromRows shows the end of a turn as it is stored, and reports whether there is one.
-func (d *desk) fromRows(rows []storedRow, turn string) bool {
-	end := ""
-	for _, row := range rows {
-		if row.TurnID == turn && row.answers() {
-			end = row.Content
-		}
-	}
-	if end == "" || turn == "" {
-		return false
-	}
-	d.print(d.prose.Write(text(end))...)
-	d.print(d.prose.End()...)
-	d.dim(fmt.Sprintf("as it is stored in session %s", d.session))
-	d.print("")
-	return true
 }

@@ -22,6 +22,7 @@ type turnSeen struct {
 	tools   []toolSeen
 	seen    map[string]bool // calls whose end was shown
 	unheard bool            // the daemon was started anew, and has not gone on with it yet
+	joined  bool            // it had begun before we came
 }
 
 // toolSeen is a call that runs.
@@ -35,12 +36,14 @@ type happened struct {
 	happening
 	Seq    int64   `json:"seq"`
 	Turn   string  `json:"turn"`
+	Life   string  `json:"life"`
 	Result turnEnd `json:"result"`
 }
 
 // hear takes what the watch has heard.
 func (d *desk) hear(ctx context.Context, h heard) {
 	if h.end {
+		d.watching.dropped()
 		d.lost(h.err)
 		return
 	}
@@ -49,10 +52,14 @@ func (d *desk) hear(ctx context.Context, h heard) {
 		return // of a newer daemon
 	}
 	if h.event.name == evWatching {
-		d.back(ctx, e)
+		d.back(e, h.rows)
+		d.watching.caughtUp()
 		return
 	}
 	d.watching.seq = e.Seq
+	if d.told[e.Turn] {
+		return
+	}
 	if d.turn != nil || h.event.name == evTurn {
 		d.happens(h.event.name, e)
 	}
@@ -93,9 +100,13 @@ func (d *desk) begin(e happened) {
 	if d.turn != nil && d.turn.id == e.Turn && !d.turn.unheard {
 		return // seen before the connection was lost
 	}
-	goesOn := d.last == e.Turn || d.turn != nil && d.turn.id == e.Turn
+	joined := d.turn != nil && d.turn.id == e.Turn && d.turn.joined
+	goesOn := d.last == e.Turn || d.turn != nil && d.turn.id == e.Turn && !joined
 	d.turn = &turnSeen{id: e.Turn, since: time.Now(), seen: map[string]bool{}}
 	d.stops, d.last = 0, e.Turn
+	if joined && d.greeted == e.Turn {
+		return
+	}
 	if goesOn {
 		d.dim("the daemon has started again and goes on with the answer:")
 		return
@@ -254,6 +265,7 @@ func (d *desk) decided(a *approval) {
 // ended shows how a turn ended, what it took, and makes room for the next.
 func (d *desk) ended(end turnEnd) {
 	t := d.turn
+	d.shownUpTo(end.LastRow)
 	if d.taste.whole && t.text == "" && t.all == 0 || t.all == 0 && end.Completed {
 		t.text = end.Text // each piece of it was lost on the way
 		d.print(d.prose.Write(text(strings.TrimSuffix(end.Text, "\n")))...)

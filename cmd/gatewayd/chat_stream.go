@@ -68,6 +68,7 @@ type turnEnd struct {
 	Interrupted bool   `json:"interrupted"`
 	Error       string `json:"error"`
 	ExitReason  string `json:"exit_reason"`
+	LastRow     int64  `json:"last_row"`
 	Usage       struct {
 		Prompt     int64 `json:"prompt_tokens"`
 		Completion int64 `json:"completion_tokens"`

@@ -19,6 +19,7 @@ var errLeft = errors.New("left")
 // heard is what the reader of a stream hands over.
 type heard struct {
 	event event
+	rows  []storedRow // of evWatching, where the watch is a desk's: what was not shown yet
 	err   error
 	end   bool
 }

@@ -156,6 +156,7 @@ func eventBody(e gateway.Event) map[string]any {
 	put("tool", e.Tool)
 	put("call_id", e.CallID)
 	put("turn", e.Turn)
+	put("life", e.Life)
 	if e.Seq > 0 {
 		body["seq"] = e.Seq
 	}

@@ -16,6 +16,7 @@ type Mutation struct {
 // List is every mutation there is. Code asks On with the same name.
 var List = []Mutation{
 	{"typed-during-an-answer-is-lost", "e2e", "TestWhatIsTypedDuringAnAnswerIsAnsweredNext"},
+	{"what-was-missed-is-not-read", "e2e", "TestAnAnswerThatEndedWhileNobodyWatchedIsShownBeforeWhatIsAnsweredNow"},
 	{"reconnect-sends-the-message-again", "e2e", "TestAMessageIsSentOnceHoweverOftenTheDaemonGoes"},
 	{"derived-uid-ignores-session", "sessiondb", "TestImportKeepsRowsOfDifferentSessionsApart"},
 	{"import-without-exists-check", "sessiondb", "TestImportAfterAnUpgradeAddsNothingTwice"},
