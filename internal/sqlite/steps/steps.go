@@ -49,6 +49,8 @@ func changes(sql string) bool {
 	switch word {
 	case "SELECT", "SAVEPOINT", "RELEASE", "ROLLBACK":
 		return false
+	case "--": // what a trigger does for each row is a part of the statement that set it off
+		return false
 	case "BEGIN":
 		return rest != "DEFERRED"
 	case "PRAGMA":
