@@ -27,12 +27,16 @@ func Each(f func(sql string)) {
 // Stop halts one statement for good, and with it whoever waits for it.
 type Stop struct{ armed atomic.Bool }
 
-// Before halts the process ahead of the n-th change to a file after Arm, and tells say what it is. n 0 halts nothing.
+// Before halts the process ahead of the n-th change to a file after Arm, and tells say what it is. n 0 halts nothing. An UPDATE or a
+// DELETE that follows itself counts once: SQLite tells of it anew for each row for which it sets off a trigger.
 func Before(n int64, say func(sql string)) *Stop {
 	var s Stop
 	var count atomic.Int64
+	var last atomic.Value
 	Each(func(sql string) {
-		if s.armed.Load() && changes(sql) && count.Add(1) == n {
+		before := last.Swap(sql)
+		again := before == sql && (strings.HasPrefix(sql, "UPDATE ") || strings.HasPrefix(sql, "DELETE "))
+		if s.armed.Load() && changes(sql) && !again && count.Add(1) == n {
 			say(sql)
 			select {}
 		}
@@ -48,8 +52,6 @@ func changes(sql string) bool {
 	word, rest, _ := strings.Cut(sql, " ")
 	switch word {
 	case "SELECT", "SAVEPOINT", "RELEASE", "ROLLBACK":
-		return false
-	case "--": // what a trigger does for each row is a part of the statement that set it off
 		return false
 	case "BEGIN":
 		return rest != "DEFERRED"
