@@ -17,6 +17,7 @@ const (
 // A setting that is not here counts from the next start on: files that are open, an address that is bound, servers that run.
 var live = map[string]string{
 	"model.": LiveMessage, "auxiliary.": LiveMessage, "compression.": LiveMessage,
+	"model.max_concurrent": "", "model.requests_per_minute": "", // the gate that they bound is shared with workers that run
 	"agent.max_iterations": LiveMessage, "agent.turn_stall_timeout": LiveMessage, "agent.batch_timeout": LiveMessage, "agent.loop_hard_stop": LiveMessage,
 	"tools.terminal": LiveMessage, "tools.files": LiveMessage, "tools.allow": LiveMessage,
 	"kanban.": LiveWorker, "kanban.root": "", "kanban.dispatch": "", "kanban.notify": "", "kanban.busy_patience": "", "kanban.auto_subscribe_on_create": "",

@@ -22,7 +22,7 @@ func TestEachLiveSettingExists(t *testing.T) {
 func TestALaterReadingIsTakenAsFarAsItIsLive(t *testing.T) {
 	home := homeWith(t, "api: {addr: \"127.0.0.1:1\"}\ncompression: {threshold: 0.5}\nkanban: {root: a, max_in_progress: 2, lanes: {old: {argv: [sh]}}}\n")
 	first := load(t, home, "GATEWAYD_MODEL_API_KEY=one")
-	write(t, filepath.Join(home, "config.yaml"), "api: {addr: \"127.0.0.1:2\"}\ncompression: {threshold: 0.7}\nkanban: {root: b, max_in_progress: 9, lanes: {new: {argv: [sh, -c, x]}}}\n")
+	write(t, filepath.Join(home, "config.yaml"), "api: {addr: \"127.0.0.1:2\"}\ncompression: {threshold: 0.7}\nmodel: {max_concurrent: 3}\nkanban: {root: b, max_in_progress: 9, lanes: {new: {argv: [sh, -c, x]}}}\n")
 	later := load(t, home, "GATEWAYD_MODEL_API_KEY=two")
 
 	got := map[string]string{}
@@ -33,7 +33,7 @@ func TestALaterReadingIsTakenAsFarAsItIsLive(t *testing.T) {
 		}
 	}
 	for key, want := range map[string]string{
-		"api.addr": "", "kanban.root": "", "compression.threshold": LiveMessage, "kanban.max_in_progress": LiveWorker, "kanban.lanes.new.argv": LiveWorker,
+		"api.addr": "", "kanban.root": "", "model.max_concurrent": "", "compression.threshold": LiveMessage, "kanban.max_in_progress": LiveWorker, "kanban.lanes.new.argv": LiveWorker,
 		"kanban.lanes.old.argv": LiveWorker, "model.api_key": LiveMessage,
 	} {
 		if when, there := got[key]; !there || when != want {
@@ -42,13 +42,13 @@ func TestALaterReadingIsTakenAsFarAsItIsLive(t *testing.T) {
 	}
 
 	taken := first.Taking(later)
-	if taken.API.Addr != "127.0.0.1:1" || !strings.HasSuffix(taken.Kanban.Root, "/a") || taken.Compression.Threshold != 0.7 || taken.Kanban.MaxInProgress != 9 || taken.Model.APIKey.Reveal() != "two" {
+	if taken.API.Addr != "127.0.0.1:1" || taken.Model.MaxConcurrent != 0 || !strings.HasSuffix(taken.Kanban.Root, "/a") || taken.Compression.Threshold != 0.7 || taken.Kanban.MaxInProgress != 9 || taken.Model.APIKey.Reveal() != "two" {
 		t.Errorf("taken: %+v %+v", taken.API, taken.Kanban)
 	}
 	if _, there := taken.Kanban.Lanes["old"]; there || len(taken.Kanban.Lanes) != 1 {
 		t.Errorf("lanes: %v", taken.Kanban.Lanes)
 	}
-	if again := taken.Changes(later); len(again) != 2 {
+	if again := taken.Changes(later); len(again) != 3 {
 		t.Errorf("what still differs: %+v", again)
 	}
 	if first.Compression.Threshold != 0.5 || len(first.Kanban.Lanes) != 1 || first.Origins["compression.threshold"].Value != "0.5" {
