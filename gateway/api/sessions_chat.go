@@ -39,18 +39,27 @@ func (s *server) readChat(r *http.Request) (say gateway.Say, err error) {
 	return say, err
 }
 
-// chatOnce answers POST /api/sessions/{session}/chat: one turn, which ends with the client.
-func (s *server) chatOnce(w http.ResponseWriter, r *http.Request) {
+// beginChat reads what is said and takes a place among the turns; false means that the request was refused.
+func (s *server) beginChat(w http.ResponseWriter, r *http.Request) (say gateway.Say, begun bool) {
 	say, err := s.readChat(r)
 	if err == nil && !s.enter() {
 		err = errTurns(s.MaxTurns)
 	}
 	if err != nil {
 		s.fail(w, r, err)
+		return say, false
+	}
+	nameSession(w.Header(), say.Session)
+	return say, true
+}
+
+// chatOnce answers POST /api/sessions/{session}/chat: one turn, which ends with the client.
+func (s *server) chatOnce(w http.ResponseWriter, r *http.Request) {
+	say, begun := s.beginChat(w, r)
+	if !begun {
 		return
 	}
 	defer s.leave()
-	nameSession(w.Header(), say.Session)
 	shown := &items{}
 	result, err := s.Chat.Say(r.Context(), say, shown.event)
 	if err != nil {
@@ -76,16 +85,11 @@ var chatWords = map[gateway.EventKind]string{
 // chatStream answers POST /api/sessions/{session}/chat/stream: the same turn event by event; the last one is run.completed, run.failed,
 // run.cancelled or run.interrupted.
 func (s *server) chatStream(w http.ResponseWriter, r *http.Request) {
-	say, err := s.readChat(r)
-	if err == nil && !s.enter() {
-		err = errTurns(s.MaxTurns)
-	}
-	if err != nil {
-		s.fail(w, r, err)
+	say, begun := s.beginChat(w, r)
+	if !begun {
 		return
 	}
 	defer s.leave()
-	nameSession(w.Header(), say.Session)
 	out := s.newSSE(w)
 	s.tell(r, out, teller{
 		event: func(e gateway.Event) {
