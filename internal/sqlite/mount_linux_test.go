@@ -60,15 +60,20 @@ type crowd struct {
 	unknown []string
 }
 
-// until lets some writers write, each until it was refused; then is called once when so many rows are in.
+// until lets some writers write, each until it was refused; then is called once when so many rows are in, inside a
+// transaction: no sync is under way at that moment.
 func (c *crowd) until(round string, rows int64, then func()) {
 	var once sync.Once
 	var all sync.WaitGroup
 	for w := range 4 {
 		all.Go(func() {
-			for i := 0; c.write(fmt.Sprint(round, w, "-", i)); i++ {
+			for i := 0; ; i++ {
+				op := enter(fmt.Sprint(round, w, "-", i), 4000)
 				if c.acks.Load() >= rows {
-					once.Do(then)
+					op = first(op, func() { once.Do(then) })
+				}
+				if !c.do(op, fmt.Sprint(round, w, "-", i)) {
+					return
 				}
 			}
 		})
@@ -76,8 +81,20 @@ func (c *crowd) until(round string, rows int64, then func()) {
 	all.Wait()
 }
 
-func (c *crowd) write(uid string) (stored bool) {
-	err := c.f.Write(context.Background(), enter(uid, 4000))
+// first is op with something before it, in its transaction.
+func first(op Op, something func()) Op {
+	do := op.Do
+	op.Do = func(tx *Tx) error {
+		something()
+		return do(tx)
+	}
+	return op
+}
+
+func (c *crowd) write(uid string) (stored bool) { return c.do(enter(uid, 4000), uid) }
+
+func (c *crowd) do(op Op, uid string) (stored bool) {
+	err := c.f.Write(context.Background(), op)
 	told, explained := errors.AsType[*problem.Error](err)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,6 +186,10 @@ func smallDiskOf(t *testing.T, kind string) string {
 
 // The kernel gives a disk up in the middle of everything, as it does after an error of the hardware: it takes no more
 // writes until it is mounted anew. What was acknowledged is there then.
+//
+// Not tried is a disk that goes while a sync is under way: ext4 answers that one sync with success when its journal is
+// aborted between the two (a bare program that appends and calls fdatasync lost its last write in 32 of 300 such
+// moments, on Linux 6.18, and statfs right after did not tell it either). No program can see that.
 func TestADiskThatTurnsReadOnlyUnderWritersLosesNothing(t *testing.T) {
 	for _, mode := range journalModes {
 		t.Run(mode, func(t *testing.T) {
