@@ -135,7 +135,7 @@ func TestTheScriptOfChecksRunsTheReadmesCommands(t *testing.T) {
 	if !strings.Contains(string(script), "go run ./cmd/gatewayd demo") || !strings.Contains(string(readme), "go run ./cmd/gatewayd demo") {
 		t.Error("the demo is not run as the README says")
 	}
-	if !regexp.MustCompile(`tests test\.log .*\./\.\.\.`).Match(script) || !strings.Contains(string(readme), "go test ./...") {
+	if !regexp.MustCompile(`tests -timeout .*\./\.\.\.`).Match(script) || !strings.Contains(string(readme), "go test ./...") {
 		t.Error("the tests are not run as the README says")
 	}
 }
