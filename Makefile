@@ -27,8 +27,8 @@ bench: ## minutes, on a quiet machine; the table of docs/performance.md
 whole: ## each moment and each episode of which `make test` tries every few: some ten minutes
 	go test ./internal/sqlite ./sessiondb ./kanban ./e2e -count=1 -timeout 60m -args -all
 
-soak: whole ## and an hour more; prints the slopes of memory, descriptors and goroutines
-	go test ./e2e -run 'TestSoak$$' -v -count=1 -timeout 90m -args -soak 60m
+soak: whole ## and an hour each of damage and of use; prints the slopes of memory, descriptors, goroutines and -wal files
+	go test ./e2e -run TestSoak -v -count=1 -timeout 180m -args -soak 60m
 
 demo:
 	go run ./cmd/gatewayd demo
