@@ -3,6 +3,7 @@ package config
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -284,4 +285,15 @@ func TestAnOpenHomeIsWarnedAbout(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantParts(t, strings.Join(h.Warnings, "\n"), "chmod 700 "+dir, "chmod 600 "+filepath.Join(dir, keyName))
+}
+
+func TestAHolderInAnotherContainerIsNamedByIt(t *testing.T) {
+	here, err := Self()
+	if err != nil || here.PID != os.Getpid() || here.Host == "" {
+		t.Fatalf("%+v %v", here, err)
+	}
+	wantParts(t, here.String(), fmt.Sprintf("with pid %d", os.Getpid()))
+	there := here
+	there.PID, there.Host, there.PIDNS, there.Addr = 1, "4f1c2", "pid:[1]", "0.0.0.0:8642"
+	wantParts(t, there.String(), "another container, 4f1c2", "pid 1 there", "0.0.0.0:8642")
 }

@@ -218,7 +218,7 @@ func TestStartsThatCannotBe(t *testing.T) {
 		says       []string
 	}{
 		{"port in use", newHome(t, ""), []string{"--addr", busy.Addr().String()}, 1, []string{busy.Addr().String(), "in use", "--addr"}},
-		{"home held", held.home, nil, 1, []string{held.home, fmt.Sprint("pid ", held.child.PID()), "--home"}},
+		{"home held", held.home, nil, 78, []string{held.home, fmt.Sprint("pid ", held.child.PID()), "--home"}},
 		{"home read-only", readOnly, nil, 78, []string{readOnly, "read-only", "--home"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -25,7 +25,7 @@ import (
 	"gatewayd/internal/lastrun"
 	"gatewayd/internal/logfile"
 	"gatewayd/internal/problem"
-	"gatewayd/internal/procfs"
+	"gatewayd/internal/volume"
 	"gatewayd/kanban"
 	"gatewayd/kanban/dispatch"
 	"gatewayd/kanban/notify"
@@ -57,6 +57,7 @@ type daemon struct {
 	listener net.Listener
 	socket   net.Listener // of the home; nil: there is none
 	hosts    []string     // names that the certificate is for
+	volumes  []volume.Volume
 
 	reaper    *reaper.Reaper
 	registry  *registry.Registry
@@ -115,7 +116,7 @@ func (c *cli) build(ctx context.Context) (built *daemon, err error) {
 		}
 	}()
 	for _, part := range []func(context.Context) error{
-		d.hold, d.bind, d.makeReaper, d.openFiles, d.chooseModel, d.makeGateway, d.makeDispatcher, d.makeNotifier, d.makeAPI,
+		d.boundMemory, d.hold, d.judgeVolumes, d.bind, d.makeReaper, d.openFiles, d.chooseModel, d.makeGateway, d.makeDispatcher, d.makeNotifier, d.makeAPI,
 	} {
 		if err := part(ctx); err != nil {
 			return nil, err
@@ -146,14 +147,13 @@ func (d *daemon) decided() []decision {
 
 // hold takes the home for this process.
 func (d *daemon) hold(context.Context) error {
-	self, err := procfs.Self()
-	if err != nil {
-		return fmt.Errorf("identify this process: %w", err)
-	}
-	d.pid = self.PID
-	d.home, err = config.HoldHome(d.config.Home, config.Holder{PID: self.PID, Start: self.Start, Boot: self.Boot, Since: d.started})
+	self, err := config.Self()
 	if err != nil {
 		return err
+	}
+	d.pid = self.PID
+	if d.home, err = config.HoldHome(d.config.Home, self); err != nil {
+		return heldElsewhere(err)
 	}
 	d.decide("home", d.config.Home, from(d.config.Origins["home"]))
 	return d.openKeys()
@@ -407,7 +407,7 @@ func (d *daemon) announce() {
 	for _, choice := range d.decided() {
 		d.log.Debug("decided", "thing", choice.Thing, "value", choice.Value, "why", choice.Why)
 	}
-	d.log.Info("ready", "pid", os.Getpid(), "addr", d.listener.Addr().String(), "took", time.Since(d.started).Round(time.Millisecond).String())
+	d.log.Info("ready", "host", hostname(), "pid", os.Getpid(), "addr", d.listener.Addr().String(), "took", time.Since(d.started).Round(time.Millisecond).String())
 	if err := d.notify.Ready(); err != nil {
 		d.log.Warn("service manager was not told", "error", err)
 	}

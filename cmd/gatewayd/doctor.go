@@ -91,6 +91,7 @@ func (c *cli) examine(ctx context.Context) []check {
 		return append(checks, failed("home", err))
 	}
 	checks = append(checks, checkHome(loaded.Config), checkDaemon(loaded.Config), checkSpace(loaded.Config), checkKey(loaded.Config), checkModel(ctx, loaded))
+	checks = append(checks, examineVolumes(loaded.Config)...)
 	checks = append(checks, checkLanes(loaded)...)
 	checks = append(checks, checkFile(ctx, "state.db", storePath(loaded.Config), backupDir(loaded.Config), "sessions", "prompt_hash"))
 	checks = append(checks, checkBeside(loaded.Config)...)

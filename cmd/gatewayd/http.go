@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -61,7 +62,7 @@ func (d *daemon) converse(ctx context.Context) error {
 
 // checks are the lines of /health/detailed.
 func (d *daemon) checks(context.Context) []api.Check {
-	return append([]api.Check{d.checkState(), d.checkModel(), d.checkActors(), d.checkDispatcher(), d.checkNotifier()}, append(d.checkServers(), d.checkBoards()...)...)
+	return append([]api.Check{d.checkState(), d.checkModel(), d.checkActors(), d.checkDispatcher(), d.checkNotifier()}, slices.Concat(d.checkVolumes(), d.checkServers(), d.checkBoards())...)
 }
 
 // checkState looks at flags and at what lies beside state.db; it does not wait for a store that is being opened anew.
@@ -80,11 +81,14 @@ func (d *daemon) checkState() api.Check {
 	return c
 }
 
+// actorsCheck is the line that tells of parts which give no sign of life: only a new start helps these.
+const actorsCheck = "actors"
+
 func (d *daemon) checkActors() api.Check {
 	if silent := d.watchdog.Silent(); len(silent) > 0 {
-		return api.Check{Name: "actors", Status: "failed", Reason: "no sign of life from " + strings.Join(silent, ", ")}
+		return api.Check{Name: actorsCheck, Status: "failed", Reason: "no sign of life from " + strings.Join(silent, ", ")}
 	}
-	return api.Check{Name: "actors", Status: "ok"}
+	return api.Check{Name: actorsCheck, Status: "ok"}
 }
 
 func (d *daemon) checkModel() api.Check {

@@ -37,7 +37,7 @@ import (
 func (c *cli) serve(ctx context.Context) (err error) {
 	d, err := c.build(ctx)
 	if err != nil {
-		return err
+		return refusedStart(err)
 	}
 	defer d.unlock()
 	signal.Notify(d.asked, os.Interrupt, syscall.SIGTERM, syscall.SIGUSR1) // before anybody is told that it is ready

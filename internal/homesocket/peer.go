@@ -63,12 +63,12 @@ func PeerOf(conn *net.UnixConn) (peer Peer, err error) {
 const generationsMost = 100
 
 // Below reports whether the peer was started by a process or by one that it started. What cannot be seen, such as a process in another
-// container, is not.
+// container, is not. The process may be pid 1, the parent of all that it starts.
 func (p Peer) Below(pid int) bool {
 	at := p.PID
 	for range generationsMost {
 		stat, err := procfs.ReadStat(at)
-		if err != nil || stat.PPID <= 1 {
+		if err != nil || stat.PPID <= 0 || stat.PPID == 1 && mutation.On("pid-one-starts-nobody") {
 			return false
 		}
 		if at = stat.PPID; at == pid {

@@ -15,6 +15,9 @@ type Mutation struct {
 
 // List is every mutation there is. Code asks On with the same name.
 var List = []Mutation{
+	{"pid-one-starts-nobody", "internal/homesocket", "TestWhatPidOneStartedIsBelowIt"},
+	{"layer-is-a-volume", "internal/volume", "TestEachFileSystemIsOfTheKindThatDecides"},
+	{"home-lock-is-ignored", "config", "TestAHeldHomeNamesItsHolder"},
 	{"typed-during-an-answer-is-lost", "e2e", "TestWhatIsTypedDuringAnAnswerIsAnsweredNext"},
 	{"what-was-missed-is-not-read", "e2e", "TestAnAnswerThatEndedWhileNobodyWatchedIsShownBeforeWhatIsAnsweredNow"},
 	{"reconnect-sends-the-message-again", "e2e", "TestAMessageIsSentOnceHoweverOftenTheDaemonGoes"},

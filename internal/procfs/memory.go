@@ -162,3 +162,27 @@ func upwards(mount, path string) []string {
 	}
 	return dirs
 }
+
+// MemoryCeiling is the lowest limit of memory of the control groups that this process is in, in bytes; 0 where there is none below the
+// machine's own memory.
+func MemoryCeiling() int64 { return ceilingAt(strings.TrimSuffix(root, "/"), groups) }
+
+func ceilingAt(proc, groups string) (ceiling int64) {
+	info, err := os.ReadFile(proc + "/meminfo")
+	own, gerr := os.ReadFile(proc + "/self/cgroup")
+	if err != nil || gerr != nil {
+		return 0
+	}
+	total := kilobytes(info, "MemTotal:")
+	unified, classic := memoryGroups(own)
+	tighter := func(dirs []string, name string) {
+		for _, dir := range dirs {
+			if most := number(dir, name); most > 0 && most < total && (ceiling == 0 || most < ceiling) {
+				ceiling = most
+			}
+		}
+	}
+	tighter(upwards(groups, unified), "memory.max")
+	tighter(upwards(groups+"/memory", classic), "memory.limit_in_bytes")
+	return ceiling
+}

@@ -79,3 +79,26 @@ func TestMemoryIsThatOfTheTightestGroup(t *testing.T) {
 		t.Errorf("of this machine: %+v %v", m, err)
 	}
 }
+
+func TestTheCeilingOfMemoryIsTheLowestLimitOnTheWayUp(t *testing.T) {
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  int64
+	}{
+		"none":                    {map[string]string{"proc/self/cgroup": "0::/a/b\n", "cg/a/b/memory.max": "max\n"}, 0},
+		"above the machine":       {map[string]string{"proc/self/cgroup": "0::/\n", "cg/memory.max": "9223372036854771712\n"}, 0},
+		"its own":                 {map[string]string{"proc/self/cgroup": "0::/a\n", "cg/a/memory.max": "204800\n", "cg/memory.max": "409600\n"}, 200 * kb},
+		"of a group above":        {map[string]string{"proc/self/cgroup": "0::/a\n", "cg/a/memory.max": "409600\n", "cg/memory.max": "204800\n"}, 200 * kb},
+		"a container's, as mount": {map[string]string{"proc/self/cgroup": "0::/docker/x\n", "cg/memory.max": "102400\n"}, 100 * kb},
+		"the older hierarchy":     {map[string]string{"proc/self/cgroup": "4:memory:/d\n0::/\n", "cg/memory/d/memory.limit_in_bytes": "102400\n"}, 100 * kb},
+	} {
+		files := map[string]string{"proc/meminfo": meminfo}
+		for path, text := range c.files {
+			files[path] = text
+		}
+		proc, groups := place(t, files)
+		if got := ceilingAt(proc, groups); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
