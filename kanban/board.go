@@ -19,7 +19,7 @@ type Options struct {
 	Path     string               // kanban.db
 	Slug     Slug                 // for messages and logs
 	Create   bool                 // make the file if it is missing or empty; otherwise that is a NotFound problem
-	Backups  string               // directory of backups: one of this board says that an empty file is a loss, not a new board
+	Backups  string               // directory of backups: one of this board says that an empty file is a loss, and one is made before an upgrade
 	Journal  sqlite.JournalConfig // how the journal mode is decided; the zero value is the usual rule
 	Patience time.Duration        // how long a write waits for another process; 0 = DefaultPatience
 	Log      *slog.Logger         // nil = nothing is logged
@@ -134,6 +134,7 @@ func (b *Board) fileOptions(opts Options, init *initLock) sqlite.Options {
 		Stale:   func(c *sqlite.Conn) (bool, error) { return b.stale(c, opts.Create) },
 		Prepare: init.acquire, // only where there is work does the process queue up with Hermes' own first openers
 		Migrate: migrate,
+		Before:  sqlite.BackupOptions{Dir: opts.Backups, Tables: counted},
 	}
 }
 

@@ -6,12 +6,16 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"gatewayd/internal/sqlite"
 )
 
 // killable is everything that changes a store and can be cut anywhere.
 var killable = []work{
 	{name: "open", whole: true, must: []string{"CREATE TABLE messages", "CREATE VIRTUAL TABLE messages_tri", "PRAGMA user_version = "}},
 	{name: "migrate", prepare: firstSchema, whole: true, must: []string{"CREATE INDEX messages_shown", "CREATE TABLE folds", "CREATE TABLE inbox", "CREATE TABLE run_events", "CREATE TRIGGER messages_changed", "PRAGMA user_version = "}},
+	{name: "migrate from 3", strides: []int{3}, prepare: schemaOf(3), whole: true},
+	{name: "migrate from 4", prepare: schemaOf(4), whole: true, must: []string{"CREATE TRIGGER messages_changed", "PRAGMA user_version = "}},
 	{name: "append", prepare: exchanges(2), begin: turnOf, do: appendThree, whole: true, must: []string{"INSERT INTO messages", "UPDATE sessions"}},
 	{name: "begin turn", prepare: acceptedOne, begin: turnOf, do: beginAccepted, whole: true, must: []string{"INSERT INTO messages", "DELETE FROM inbox", "INSERT OR REPLACE INTO turns"}},
 	{name: "repair", prepare: exchanges(2), begin: turnOf, do: repairLast, whole: true, must: []string{"UPDATE messages", "INSERT INTO messages"}},
@@ -76,6 +80,23 @@ ALTER TABLE runs DROP COLUMN owner; ALTER TABLE runs DROP COLUMN uid; ALTER TABL
 ALTER TABLE idempotency DROP COLUMN headers; ALTER TABLE idempotency DROP COLUMN session_id; ALTER TABLE idempotency DROP COLUMN uid; ALTER TABLE idempotency DROP COLUMN holder; PRAGMA user_version = 1`)
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// schemaOf makes the file one of a version, by the steps that made it then.
+func schemaOf(version int64) func(t *testing.T, s *Store) {
+	return func(t *testing.T, s *Store) {
+		t.Helper()
+		firstSchema(t, s)
+		err := s.file.Write(t.Context(), sqlite.Op{Label: "migrate", Do: func(tx *sqlite.Tx) error {
+			if _, err := tx.Row(`SELECT count(*) FROM sqlite_schema`, nil, new(int64)); err != nil { // it was changed by another connection
+				return err
+			}
+			return migrate(tx, version)
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -26,7 +26,7 @@ func (s *Store) Backup(ctx context.Context, dir string, keep int) (sqlite.Backup
 func RepairOptions(path string, log *slog.Logger) sqlite.RepairOptions {
 	return sqlite.RepairOptions{
 		Path: path, Label: "state.db", Tables: counted, Log: log,
-		Known:         func(c *sqlite.Conn) error { _, err := stale(c, path); return err },
+		Known:         func(c *sqlite.Conn) error { _, err := stale(c, path, SchemaVersion); return err },
 		RebuildIndex:  func(tx *sqlite.Tx) error { return onIndexes(tx, index.rebuildSQL) },
 		RecreateIndex: recreateAll,
 		Probe:         probe,

@@ -14,7 +14,7 @@ import (
 var migrations = []func(*sqlite.Tx) error{createSchema, addFolds, addTurns, addDoors, addVersions}
 
 // stale says whether a migration is due, by reads alone. It refuses what must not be touched.
-func stale(c *sqlite.Conn, path string) (bool, error) {
+func stale(c *sqlite.Conn, path string, known int64) (bool, error) {
 	var version, app, objects int64
 	if _, err := c.Row(`PRAGMA user_version`, nil, &version); err != nil {
 		return false, fmt.Errorf("read schema version: %w", err)
@@ -23,7 +23,7 @@ func stale(c *sqlite.Conn, path string) (bool, error) {
 		return false, fmt.Errorf("read application id: %w", err)
 	}
 	if ours(app) && version > 0 {
-		return version < schemaVersion, readNewer(path, version)
+		return version < known, readNewer(path, version, known)
 	}
 	if _, err := c.Row(`SELECT count(*) FROM sqlite_schema`, nil, &objects); err != nil {
 		return false, fmt.Errorf("count schema objects: %w", err)
@@ -36,15 +36,16 @@ func stale(c *sqlite.Conn, path string) (bool, error) {
 
 // readNewer lets a file of a newer gatewayd be read and nothing more: what its triggers, columns and indexes need of a
 // writer, this one cannot know.
-func readNewer(path string, version int64) error {
-	if version <= schemaVersion || mutation.On("newer-schema-written") {
+func readNewer(path string, version, known int64) error {
+	if version <= known || mutation.On("newer-schema-written") {
 		return nil
 	}
 	return sqlite.AsReadOnly(&problem.Error{
 		Kind: problem.Config, Thing: fmt.Sprintf("state.db (%s)", path),
-		What: fmt.Sprintf("has schema version %d, this gatewayd knows up to %d", version, schemaVersion),
-		Fate: "it is only read; nothing was written", Remedy: "run the newer gatewayd that wrote it, or start with another --home",
-		Err: mark{errors.Join(ErrReadOnly, ErrNewerSchema)},
+		What:   fmt.Sprintf("has schema version %d, this gatewayd knows up to %d", version, known),
+		Fate:   "it is only read; nothing was written",
+		Remedy: "run the newer gatewayd that wrote it, or go back to the copy from before the upgrade (`gatewayd backup list`, `gatewayd restore`)",
+		Err:    mark{errors.Join(ErrReadOnly, ErrNewerSchema)},
 	})
 }
 
@@ -56,7 +57,7 @@ func errForeign(path string) error {
 	}
 }
 
-func migrate(tx *sqlite.Tx) error {
+func migrate(tx *sqlite.Tx, known int64) error {
 	var version int64
 	if _, err := tx.Row(`PRAGMA user_version`, nil, &version); err != nil {
 		return fmt.Errorf("read schema version: %w", err)
@@ -66,12 +67,12 @@ func migrate(tx *sqlite.Tx) error {
 			return fmt.Errorf("mark the file as ours: %w", err)
 		}
 	}
-	for v := version; v < schemaVersion; v++ {
+	for v := version; v < known; v++ {
 		if err := migrations[v](tx); err != nil {
 			return fmt.Errorf("migrate state.db to version %d: %w", v+1, err)
 		}
 	}
-	return tx.Script(fmt.Sprintf(`PRAGMA user_version = %d`, schemaVersion))
+	return tx.Script(fmt.Sprintf(`PRAGMA user_version = %d`, known))
 }
 
 func createSchema(tx *sqlite.Tx) error {

@@ -5,6 +5,9 @@ import "math/rand/v2"
 // schemaVersion is what user_version holds. A file with a greater one belongs to a newer gatewayd.
 const schemaVersion = 5
 
+// SchemaVersion is the newest schema that this program writes. It reads a newer one, and brings an older one up to it.
+const SchemaVersion int64 = schemaVersion
+
 // applicationMark are the upper sixteen bits of application_id ("gw"): a foreign database is never taken for an empty
 // one. The lower ones are drawn when the file is made, so that another store copied over an open one is noticed; the
 // first releases wrote the same ("sd") into each.

@@ -1,6 +1,7 @@
 package sessiondb
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync/atomic"
@@ -13,7 +14,7 @@ import (
 type Options struct {
 	Path     string
 	Existing bool   // a missing file is a NotFound problem instead of a new store
-	Backups  string // directory of backups: one of this store says that an empty file is a loss, not a new store
+	Backups  string // directory of backups: one of this store says that an empty file is a loss, and one is made before an upgrade
 	Journal  sqlite.JournalConfig
 	Log      *slog.Logger // nil: nothing is logged
 
@@ -24,6 +25,8 @@ type Options struct {
 
 	SpoolBytes int64 // bound of the spool; 0 is DefaultSpoolBytes
 	KeepBytes  int64 // of transcripts in memory; 0 is DefaultKeepBytes, negative keeps none
+
+	known int64 // newest schema, for a test that plays an older program; 0 is SchemaVersion
 }
 
 // Store is one open state.db.
@@ -60,10 +63,12 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if s.kept.limit = o.KeepBytes; s.kept.limit == 0 {
 		s.kept.limit = DefaultKeepBytes
 	}
+	known := cmp.Or(o.known, SchemaVersion)
 	file, err := sqlite.Open(ctx, sqlite.Options{
 		Path: o.Path, Label: "state.db", Create: !o.Existing, Backups: o.Backups, Journal: o.Journal, Log: o.Log, Patience: sqlite.Ordinary,
-		Stale:   func(c *sqlite.Conn) (bool, error) { return stale(c, o.Path) },
-		Migrate: migrate,
+		Stale:   func(c *sqlite.Conn) (bool, error) { return stale(c, o.Path, known) },
+		Migrate: func(tx *sqlite.Tx) error { return migrate(tx, known) },
+		Before:  BackupOptions(o.Backups, 0),
 	})
 	if err != nil {
 		return nil, err

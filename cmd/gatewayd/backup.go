@@ -103,14 +103,25 @@ func (c *cli) backupListVerb() *cobra.Command {
 			c.none(len(all), "no backups in %s; make one with `gatewayd backup`", backupDir(loaded.Config))
 			return c.emit(map[string]any{"backups": all}, func(w io.Writer) {
 				table(w, func(row func(...any)) {
-					row("DATABASE", "MADE", "ROWS", "BACKUP")
+					row("DATABASE", "MADE", "WHY", "ROWS", "BACKUP")
 					for _, b := range all {
-						row(b.Manifest.Database, when(b.Manifest.MadeAt), rowsOf(b.Manifest.Counts), b.Dir)
+						row(b.Manifest.Database, when(b.Manifest.MadeAt), whyMade(b.Manifest), rowsOf(b.Manifest.Counts), b.Dir)
 					}
 				})
 			})
 		},
 	})
+}
+
+// whyMade tells the copies that an upgrade kept.
+func whyMade(m sqlite.BackupManifest) string {
+	switch {
+	case m.Upgrade && m.UserVersion > 0:
+		return fmt.Sprintf("upgrade from schema %d", m.UserVersion)
+	case m.Upgrade:
+		return "upgrade"
+	}
+	return "backup"
 }
 
 // rowsOf says how many rows of what.
@@ -159,7 +170,7 @@ func restoreOptions(cfg config.Config, dir string) (sqlite.RestoreOptions, error
 	}
 	o := sqlite.RestoreOptions{Backup: dir, Label: b.Manifest.Database}
 	if o.Label == "state.db" {
-		o.Path = storePath(cfg)
+		o.Path, o.Newest = storePath(cfg), sessiondb.SchemaVersion
 		return o, nil
 	}
 	name, isBoard := strings.CutPrefix(o.Label, kanban.BoardLabel(""))
@@ -192,6 +203,9 @@ func printRestore(w io.Writer, r sqlite.RestoreReport) {
 	}
 	if r.Held != "" {
 		fmt.Fprintf(w, "  not possible now: it %s\n", text(r.Held))
+	}
+	if m.Database == "state.db" && m.UserVersion < sessiondb.SchemaVersion {
+		fmt.Fprintf(w, "  it has schema version %d: the next start of this gatewayd brings it to %d; to stay with an older one, start that one\n", m.UserVersion, sessiondb.SchemaVersion)
 	}
 	if r.Aside != "" {
 		fmt.Fprintf(w, "  the file that was replaced is kept in %s\n", r.Aside)

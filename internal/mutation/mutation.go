@@ -69,6 +69,8 @@ var List = []Mutation{
 	{"log-written-after-its-sync", "internal/sqlite", "TestAPowerCutAtAnyMomentLosesNoAcknowledgedRow"},
 	{"maintenance-without-holder-check", "internal/sqlite", "TestMaintenanceThatNeedsAFileAloneRefusesAProcessThatHoldsIt"},
 	{"vacuum-in-quarantine", "internal/sqlite", "TestVacuumLeavesADamagedFileAsItIs"},
+	{"upgrade-keeps-no-copy", "sessiondb", "TestAnUpgradeIsUndoneWithTheCopyThatItKept"},
+	{"restore-takes-any-schema", "sessiondb", "TestAnUpgradeIsUndoneWithTheCopyThatItKept"},
 	{"backup-named-before-verified", "internal/sqlite", "TestADamagedDatabaseGetsNoBackupThatIsCalledGood"},
 	{"rewind-without-compare", "sessiondb", "TestRewindIsCompareAndSwap"},
 	{"resumed-pictures-are-doubled", "gateway", "TestAPictureIsSentAgainInTheSameBytesAfterARestart"},

@@ -26,6 +26,8 @@ type BackupOptions struct {
 	Keep   int      // backups of this database that stay; 0 is DefaultKeep
 	Tables []string // whose rows are counted, in the database and in the copy
 	Beside []string // small files that belong to it and are copied along where they exist: board.json
+
+	upgrade bool // before the schema is brought up to date; such copies are counted by themselves
 }
 
 // DefaultKeep is a week of one a day.
@@ -58,6 +60,7 @@ type BackupManifest struct {
 	Index         []string  `json:"index,omitempty"` // damage to search indexes, which costs no row
 	MadeAt        time.Time `json:"made_at"`
 	TookMS        int64     `json:"took_ms"`
+	Upgrade       bool      `json:"upgrade,omitempty"` // made before the schema was brought up to date
 }
 
 const (
@@ -164,7 +167,7 @@ func (f *File) stageBackup(ctx context.Context, c *Conn, o BackupOptions, stage 
 	begun := time.Now()
 	m := BackupManifest{
 		Format: backupFormat, Version: backupVersion, Database: cmp.Or(f.opts.Label, filepath.Base(f.path)), Path: f.path,
-		File: filepath.Base(f.path), Journal: f.journal.Mode, MadeAt: begun.UTC(),
+		File: filepath.Base(f.path), Journal: f.journal.Mode, MadeAt: begun.UTC(), Upgrade: o.upgrade,
 	}
 	file := filepath.Join(stage, m.File)
 	found, err := f.verifiedCopyBy(ctx, c, file, o.Tables)
@@ -202,7 +205,14 @@ func copyBeside(files []string, stage string) ([]string, error) {
 }
 
 func backupName(m BackupManifest) string {
-	return strings.ReplaceAll(m.Database, " ", "-") + "-" + m.MadeAt.Format(backupStamp)
+	name := strings.ReplaceAll(m.Database, " ", "-")
+	switch {
+	case m.Upgrade && m.UserVersion > 0:
+		name += fmt.Sprintf("-schema-%d", m.UserVersion)
+	case m.Upgrade: // the format of boards has no number
+		name += "-before-upgrade"
+	}
+	return name + "-" + m.MadeAt.Format(backupStamp)
 }
 
 // placeBackup gives the stage its name, the next free one of this second, and makes the name durable.
@@ -341,7 +351,7 @@ func pruneBackups(dir string, made Backup, keep int) error {
 	}
 	kept := 0
 	for _, b := range all {
-		if b.Manifest.Database != made.Manifest.Database || b.Manifest.Path != made.Manifest.Path {
+		if b.Manifest.Database != made.Manifest.Database || b.Manifest.Path != made.Manifest.Path || b.Manifest.Upgrade != made.Manifest.Upgrade {
 			continue
 		}
 		if kept++; kept <= max(keep, 1) || b.Dir == made.Dir {

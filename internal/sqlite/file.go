@@ -47,6 +47,7 @@ type Options struct {
 	Stale   func(*Conn) (bool, error)
 	Prepare func(context.Context) // once Stale said yes, before the work and outside of any transaction: may wait
 	Migrate func(*Tx) error       // brings the schema up to date, in one immediate transaction
+	Before  BackupOptions         // a copy is kept there before that, for the way back to an older program; no Dir is none
 
 	// TornCheck compares the file's length with its header after each commit.
 	TornCheck bool

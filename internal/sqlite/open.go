@@ -153,6 +153,9 @@ func (f *File) begin(ctx context.Context, c *Conn) error {
 	}
 	f.alignModes()
 	if stale && f.opts.Migrate != nil {
+		if err := f.keepBefore(ctx, c); err != nil {
+			return err
+		}
 		if err := f.migrate(c); err != nil {
 			return err
 		}

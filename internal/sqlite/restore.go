@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"gatewayd/internal/mutation"
 	"gatewayd/internal/problem"
 )
 
@@ -19,6 +20,7 @@ type RestoreOptions struct {
 	Path   string            // the database that it replaces; nothing there is fine
 	Label  string            // for people
 	Beside map[string]string // file of the backup → where it goes, if nothing is there
+	Newest int64             // greatest schema number that this program knows; 0 asks no number
 	DryRun bool              // look and say, and change nothing
 }
 
@@ -47,6 +49,9 @@ func Restore(ctx context.Context, o RestoreOptions) (RestoreReport, error) {
 	if r.Backup, err = ReadBackup(o.Backup); err != nil {
 		return r, err
 	}
+	if err := o.admit(r.Backup); err != nil {
+		return r, err
+	}
 	if err := r.Backup.Check(); err != nil {
 		return r, err
 	}
@@ -62,6 +67,17 @@ func Restore(ctx context.Context, o RestoreOptions) (RestoreReport, error) {
 	}
 	defer lock.Close()
 	return r, f.restore(ctx, o, &r)
+}
+
+// admit refuses a copy that this program could only read: the file that it would replace may well be one that it can write.
+func (o RestoreOptions) admit(b Backup) error {
+	if o.Newest == 0 || b.Manifest.UserVersion <= o.Newest || mutation.On("restore-takes-any-schema") {
+		return nil
+	}
+	return &problem.Error{
+		Kind: problem.Config, Thing: "backup " + b.Dir, What: fmt.Sprintf("has schema version %d, this gatewayd knows up to %d", b.Manifest.UserVersion, o.Newest),
+		Fate: "nothing was changed", Remedy: "restore it with the gatewayd that made it, or choose an older one: `gatewayd backup list`",
+	}
 }
 
 // restoreDry looks through a reader like any other's.
