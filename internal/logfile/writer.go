@@ -1,6 +1,7 @@
 package logfile
 
 import (
+	"os"
 	"path/filepath"
 	"sync/atomic"
 
@@ -24,6 +25,7 @@ type Writer struct {
 
 // Open writes into the home from now on. The file is made with the first line, readable by its owner alone.
 func (w *Writer) Open(home string) {
+	_ = os.MkdirAll(filepath.Dir(Path(home)), 0o700) // lumberjack would let others list it
 	w.file.Store(&lumberjack.Logger{Filename: Path(home), MaxSize: MaxMegabytes, MaxBackups: MaxOlder})
 }
 
