@@ -19,6 +19,7 @@ type Config struct {
 	MCPServers map[string]MCPServer `yaml:"mcp_servers"`
 	Database   Database             `yaml:"database"`
 	Backup     Backup               `yaml:"backup"`
+	Respawn    Respawn              `yaml:"respawn"`
 	Log        Log                  `yaml:"log"`
 }
 
@@ -155,6 +156,20 @@ type Backup struct {
 	Keep int `yaml:"keep" default:"7" min:"1" max:"10000"`
 	// Dir is where they are kept; empty is the home's "backups" directory. Another disk is better.
 	Dir string `yaml:"dir" kind:"path"`
+}
+
+// Respawn is how starts are slowed down that follow each other because the daemon keeps dying: whoever starts it again and again
+// must not wear out the disk and the model's quota. A start counts when the run before it ended by itself or was killed; one after a
+// stop, a restart that was asked for or an upgrade does not.
+type Respawn struct {
+	// Limit of such starts within Window; the next one waits. 0 never waits.
+	Limit int `yaml:"limit" default:"5" max:"1000"`
+	// Window is also how long a run must last to end the storm.
+	Window time.Duration `yaml:"window" default:"120s" min:"1s" max:"24h"`
+	// FirstWait is doubled with each further start of the storm, up to LongestWait.
+	FirstWait time.Duration `yaml:"first_wait" default:"5s" min:"1s" max:"1h"`
+	// LongestWait is short enough that a person who mends the cause sees it run soon.
+	LongestWait time.Duration `yaml:"longest_wait" default:"300s" min:"1s" max:"1h"`
 }
 
 // Log is how the daemon speaks.

@@ -199,7 +199,7 @@ func (l *loader) leaf(key string, node ast.Node, v reflect.Value) {
 		l.refuse(l.at(node)+": "+key, err.Error(), "", nil)
 		return
 	}
-	l.Origins[key] = Origin{Value: render(v), Source: FromFile, Place: l.at(node)}
+	l.set(key, Origin{Value: render(v), Source: FromFile, Place: l.at(node)})
 }
 
 // scalar writes a node into a leaf; its errors complete the sentence "KEY …" and do not quote the value.

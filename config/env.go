@@ -42,26 +42,31 @@ const (
 )
 
 func (l *loader) environment() {
+	l.variables(l.Environ, func(name string) Origin { return Origin{Source: FromEnv, Place: name} })
+	l.strangers()
+}
+
+// variables takes the settings that are in some variables.
+func (l *loader) variables(environ Environ, from func(name string) Origin) {
 	for _, v := range variables {
-		name, text, ok := l.lookup(v)
+		name, text, ok := environ.variable(v)
 		switch {
 		case !ok, text == "" && (v.unit == plainUnit || !v.hermes):
 			// An empty text is how compose files and shells say "not set".
 		case v.key == graceKey:
-			l.crashGrace(name, text)
+			l.crashGrace(text, from(name))
 		default:
-			l.assign(v.key, text, Origin{Source: FromEnv, Place: name}, v.unit)
+			l.assign(v.key, text, from(name), v.unit)
 		}
 	}
-	l.strangers()
 }
 
-func (l *loader) lookup(v variable) (name, text string, ok bool) {
-	if text, ok = l.Environ.Lookup(v.name); ok || !v.hermes {
+func (e Environ) variable(v variable) (name, text string, ok bool) {
+	if text, ok = e.Lookup(v.name); ok || !v.hermes {
 		return v.name, text, ok
 	}
 	name = hermesName(v.name)
-	text, ok = l.Environ.Lookup(name)
+	text, ok = e.Lookup(name)
 	return name, text, ok
 }
 
@@ -69,11 +74,10 @@ func hermesName(name string) string { return "HERMES_" + strings.TrimPrefix(name
 
 // crashGrace is the one place where a bad value is not refused: the original treats it as the default, and a
 // dispatcher that does not start because of it would be worse than one that waits 30 seconds.
-func (l *loader) crashGrace(name, text string) {
+func (l *loader) crashGrace(text string, from Origin) {
 	seconds, err := strconv.Atoi(strings.TrimSpace(text))
-	from := Origin{Source: FromEnv, Place: name}
 	if err != nil || seconds < 0 || seconds > int(maxDuration.Seconds()) {
-		l.Warnings = append(l.Warnings, fmt.Sprintf("%s is not a whole number of seconds, zero or more: 30s is used", name))
+		l.Warnings = append(l.Warnings, fmt.Sprintf("%s is not a whole number of seconds, zero or more: 30s is used", from.Place))
 		text = "30"
 	}
 	l.assign(graceKey, text, from, inSeconds)

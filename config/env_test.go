@@ -153,7 +153,7 @@ func TestTheModelsKeyIsFoundInOrder(t *testing.T) {
 	}
 	handed := t.TempDir()
 	write(t, handed+"/model.api_key", "from-systemd\n")
-	if l := load(t, homeWith(t, ""), "CREDENTIALS_DIRECTORY="+handed); l.Model.APIKey.Reveal() != "from-systemd" || l.Origins["model.api_key"].Place != handed+"/model.api_key" {
+	if l := load(t, homeWith(t, ""), "CREDENTIALS_DIRECTORY="+handed); l.Model.APIKey.Reveal() != "from-systemd" || l.Origins["model.api_key"].Source != FromCredential {
 		t.Errorf("a credential: %+v", l.Origins["model.api_key"])
 	}
 	if l := load(t, home, "CREDENTIALS_DIRECTORY="+handed); l.Model.APIKey.Reveal() != "from-file" {

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -50,14 +52,14 @@ type Change struct {
 
 // Changes lists what differs in a later reading, in the order of its rows; what is gone comes last. Secrets are marks in it.
 func (l Loaded) Changes(later Loaded) (list []Change) {
-	before := map[string]Row{}
+	before, held, holds := map[string]Row{}, l.held(), later.held()
 	for _, row := range l.Rows() {
 		before[row.Key] = row
 	}
 	for _, row := range later.Rows() {
 		was := before[row.Key]
 		delete(before, row.Key)
-		if was.Value != row.Value || row.Key == "model.api_key" && !l.Model.APIKey.Equal(later.Model.APIKey) {
+		if was.Value != row.Value || held[row.Key] != holds[row.Key] {
 			list = append(list, Change{Key: row.Key, From: was.Value, To: row.Value, Live: Live(row.Key), Place: row.Place})
 		}
 	}
@@ -67,6 +69,43 @@ func (l Loaded) Changes(later Loaded) (list []Change) {
 		}
 	}
 	return list
+}
+
+// held are the secrets themselves by the key of the row that stands for them, to be compared and never shown: a file or a variable
+// may hold another one while the setting that names it stays as it is.
+func (l Loaded) held() map[string]string {
+	all := map[string]string{"model.api_key": l.Model.APIKey.Reveal()}
+	for i, f := range l.Model.Fallbacks {
+		all[fmt.Sprintf("model.fallbacks[%d].api_key", i)] = f.APIKey.Reveal()
+	}
+	all["auxiliary.compression.api_key"], all["auxiliary.micro_compaction.api_key"] = l.Auxiliary.Compression.APIKey.Reveal(), l.Auxiliary.MicroCompaction.APIKey.Reveal()
+	for name, hook := range l.Kanban.Notify.Webhooks {
+		all[notifyKey+".webhooks."+name+".secret"] = hook.Key.Reveal()
+	}
+	for name, server := range l.MCPServers {
+		all[mcpKey+"."+name+".env"], all[mcpKey+"."+name+".headers"] = joined(server.Filled.Env), joined(server.Filled.Headers)
+	}
+	return all
+}
+
+func joined(secrets map[string]Secret) string {
+	var out strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(secrets)) {
+		fmt.Fprintf(&out, "%q=%q\n", name, secrets[name].Reveal())
+	}
+	return out.String()
+}
+
+// Secrets are the values that no model, board or log may be shown, whatever they look like.
+func (l Loaded) Secrets() (secrets []string) {
+	secrets = []string{l.Model.APIKey.Reveal(), l.Auxiliary.Compression.APIKey.Reveal(), l.Auxiliary.MicroCompaction.APIKey.Reveal()}
+	for _, f := range l.Model.Fallbacks {
+		secrets = append(secrets, f.APIKey.Reveal())
+	}
+	for _, hook := range l.Kanban.Notify.Webhooks {
+		secrets = append(secrets, hook.Key.Reveal())
+	}
+	return secrets
 }
 
 // Taking gives these settings with the live ones of a later reading: what a daemon that goes on has from then on.

@@ -19,23 +19,38 @@ type Request struct {
 	CheckLane func(name string, lane Lane) error
 }
 
-// Source says which of the four a value came from.
+// Source says where a value came from.
 type Source string
 
 // The sources, weakest first.
 const (
-	FromDefault Source = "default"
-	FromFile    Source = "file"
-	FromEnv     Source = "env"
-	FromFlag    Source = "flag"
+	FromDefault    Source = "default"
+	FromDotenv     Source = ".env"
+	FromFile       Source = "file" // the configuration, or the file of a secret
+	FromCredential Source = "credential"
+	FromEnv        Source = "env"
+	FromFlag       Source = "flag"
 )
 
 // Origin is a value as it would be written, and where it came from. Place is "/home/a/.gatewayd/config.yaml:12",
-// a variable's name or a flag; it is empty for a default.
+// a variable's name, a flag or the name of a credential; it is empty for a default. Over are the places whose values it overrules,
+// the strongest first.
 type Origin struct {
 	Value  string `json:"value"`
 	Source Source `json:"source"`
 	Place  string `json:"place,omitempty"`
+	Over   string `json:"over,omitempty"`
+}
+
+// set notes where the value of a key came from, and what it overrules.
+func (l *loader) set(key string, from Origin) {
+	if before := l.Origins[key]; before.Source != FromDefault && before.Place != "" {
+		from.Over = before.Place
+		if before.Over != "" {
+			from.Over += ", " + before.Over
+		}
+	}
+	l.Origins[key] = from
 }
 
 // Loaded is the settings in force with their history. It is read-only once Load returned.
@@ -47,7 +62,8 @@ type Loaded struct {
 	Origins map[string]Origin
 	// Warnings are whole sentences for a person; nothing was refused because of them.
 	Warnings []string
-	// Environ is the environment that the settings were read from.
+	// Environ is the environment that the settings were read from. What the home's .env adds that is no setting stands first in it,
+	// where it is the weakest.
 	Environ Environ
 	// Worker is set inside a worker that a dispatcher started.
 	Worker *Worker
@@ -55,7 +71,7 @@ type Loaded struct {
 	Session string
 }
 
-// Load reads the settings and refuses what is wrong. The error holds every *problem.Error found, each of kind
+// Load reads the settings, a flag before a variable before config.yaml before .env, and refuses what is wrong. The error holds every *problem.Error found, each of kind
 // Config and each naming its place; nothing is created or changed on disk.
 func Load(req Request) (Loaded, error) {
 	l := &loader{Loaded: Loaded{Environ: req.Environ, Origins: map[string]Origin{}}, checkLane: req.CheckLane}
@@ -63,6 +79,7 @@ func Load(req Request) (Loaded, error) {
 		return Loaded{}, err
 	}
 	l.defaults()
+	l.dotenv()
 	l.file()
 	l.environment()
 	l.worker()
@@ -82,6 +99,7 @@ func Load(req Request) (Loaded, error) {
 type loader struct {
 	Loaded
 	problems  []error
+	env       dotenvFile
 	checkLane func(name string, lane Lane) error
 }
 

@@ -40,12 +40,12 @@ func TestLaterSourcesWinAndSayWhereTheyAre(t *testing.T) {
 	}
 	file := filepath.Join(home, "config.yaml")
 	for key, want := range map[string]Origin{
-		"api.addr":           {"127.0.0.1:3", FromFlag, "--addr"},
-		"kanban.interval":    {"5s", FromFlag, "--kanban.interval"},
-		"model.name":         {"b", FromEnv, "GATEWAYD_MODEL_NAME"},
-		"api.max_body_bytes": {"2048", FromFile, file + ":3"},
-		"log.level":          {"debug", FromFile, file + ":7"}, // an empty variable is none
-		"home":               {home, FromFlag, "--home"},
+		"api.addr":           {"127.0.0.1:3", FromFlag, "--addr", "GATEWAYD_ADDR, " + file + ":2"},
+		"kanban.interval":    {"5s", FromFlag, "--kanban.interval", ""},
+		"model.name":         {"b", FromEnv, "GATEWAYD_MODEL_NAME", file + ":5"},
+		"api.max_body_bytes": {"2048", FromFile, file + ":3", ""},
+		"log.level":          {"debug", FromFile, file + ":7", ""}, // an empty variable is none
+		"home":               {home, FromFlag, "--home", ""},
 	} {
 		if got := l.Origins[key]; got != want {
 			t.Errorf("%s: %+v, want %+v", key, got, want)

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -105,7 +104,11 @@ func (l *loader) settleModel() {
 		l.Model.APIKey = NewSecret(strings.TrimSpace(key))
 		l.Origins["model.api_key"] = Origin{Value: redacted, Source: FromEnv, Place: modelKeyEnv}
 	} else {
-		l.Model.APIKey = l.modelKey("model.", l.Model.APIKeyEnv, cmp.Or(l.Model.APIKeyFile, l.credential("model.api_key")))
+		l.Model.APIKey = l.modelKey("model.", l.Model.APIKeyEnv, l.Model.APIKeyFile)
+	}
+	if text := l.env.settings.Get(modelKeyEnv); text != "" && !l.Model.APIKey.Set() {
+		l.Model.APIKey = NewSecret(strings.TrimSpace(text))
+		l.Origins["model.api_key"] = Origin{Value: redacted, Source: FromDotenv, Place: l.env.place[modelKeyEnv]}
 	}
 	for i := range l.Model.Fallbacks {
 		f := &l.Model.Fallbacks[i]
@@ -113,6 +116,9 @@ func (l *loader) settleModel() {
 		f.APIKey = l.modelKey(fmt.Sprintf("model.fallbacks[%d].", i), f.APIKeyEnv, f.APIKeyFile)
 	}
 }
+
+// credentialName is what the credential of a secret is called: its key, where the number of a list's entry is a word of its own.
+func credentialName(key string) string { return strings.NewReplacer("[", ".", "]", "").Replace(key) }
 
 // credential is the file in which systemd hands over a secret (LoadCredential=NAME:PATH in the unit); empty where it does not.
 func (l *loader) credential(name string) string {
@@ -127,27 +133,40 @@ func (l *loader) credential(name string) string {
 	return path
 }
 
-// modelKey takes the first of the named variable and the file.
+// variableOrigin is where the text of a variable comes from.
+func (l *loader) variableOrigin(name string) Origin {
+	if place, ok := l.env.place[name]; ok && l.env.adds[name] {
+		return Origin{Value: redacted, Source: FromDotenv, Place: place}
+	}
+	return Origin{Value: redacted, Source: FromEnv, Place: name}
+}
+
+// modelKey takes the first of the named variable, the named file and the credential.
 func (l *loader) modelKey(prefix, variable, file string) Secret {
 	if envName.MatchString(variable) {
 		if key := l.Environ.Get(variable); key != "" {
-			l.Origins[prefix+"api_key"] = Origin{Value: redacted, Source: FromEnv, Place: variable}
+			l.Origins[prefix+"api_key"] = l.variableOrigin(variable)
 			return NewSecret(strings.TrimSpace(key))
 		}
-		l.Warnings = append(l.Warnings, fmt.Sprintf("%sapi_key_env names %s, which is not set: the model is called without a key", prefix, variable))
+		l.Warnings = append(l.Warnings, fmt.Sprintf("%sapi_key_env names %s, which is not set%s: the model is called without a key", prefix, variable, l.env.like(variable)))
+	}
+	from := Origin{Value: redacted, Source: FromFile, Place: file}
+	thing := l.place(prefix+"api_key_file") + ": " + prefix + "api_key_file " + file
+	if name := credentialName(prefix + "api_key"); file == "" {
+		file, from.Source, from.Place = l.credential(name), FromCredential, name
+		thing = "credential " + name
 	}
 	if file == "" {
 		return Secret{}
 	}
 	text, err := readSmall(file)
-	thing := l.place(prefix+"api_key_file") + ": " + prefix + "api_key_file " + file
 	switch key := strings.TrimSpace(string(text)); {
 	case err != nil:
 		l.refuse(thing, "cannot be read", "put the key into that file or correct the path", err)
 	case key == "" || strings.ContainsAny(key, " \t\r\n"):
 		l.refuse(thing, "must hold the key and nothing else", "write the key on one line", nil)
 	default:
-		l.Origins[prefix+"api_key"] = Origin{Value: redacted, Source: FromFile, Place: file}
+		l.Origins[prefix+"api_key"] = from
 		return NewSecret(key)
 	}
 	return Secret{}

@@ -52,11 +52,31 @@ func (l *loader) settleNotify() {
 				l.refuse(l.place(key+".secret_file")+": "+key+".secret_file "+hook.SecretFile, "cannot be read", "put the secret into that file or correct the path", err)
 			}
 			hook.Key = NewSecret(strings.TrimSpace(string(text)))
+			l.Origins[key+".secret"] = Origin{Value: redacted, Source: FromFile, Place: hook.SecretFile}
 		case envName.MatchString(hook.SecretEnv):
 			hook.Key = NewSecret(strings.TrimSpace(l.Environ.Get(hook.SecretEnv)))
+			l.Origins[key+".secret"] = l.variableOrigin(hook.SecretEnv)
+		default:
+			hook.Key = l.credentialSecret(key + ".secret")
 		}
 		l.Kanban.Notify.Webhooks[name] = hook
 	}
+}
+
+// credentialSecret is the secret of a key that systemd hands over; none where it does not.
+func (l *loader) credentialSecret(key string) Secret {
+	name := credentialName(key)
+	path := l.credential(name)
+	if path == "" {
+		return Secret{}
+	}
+	text, err := readSmall(path)
+	if err != nil {
+		l.refuse("credential "+name, "cannot be read", "correct LoadCredential in the unit", err)
+		return Secret{}
+	}
+	l.Origins[key] = Origin{Value: redacted, Source: FromCredential, Place: name}
+	return NewSecret(strings.TrimSpace(string(text)))
 }
 
 func (l *loader) validateNotify() {

@@ -114,7 +114,7 @@ func (l *loader) assign(key, text string, from Origin, u unit) {
 			return
 		}
 		from.Value = render(s.value)
-		l.Origins[key] = from
+		l.set(key, from)
 		return
 	}
 	l.refuse(from.Place, "is not a setting", "`gatewayd config show` lists all settings", nil)

@@ -39,8 +39,12 @@ func (l *loader) settleRoot() {
 		if text == "" && l.insideWorker() {
 			name, text = l.workerVariable(rootEnv)
 		}
+		from := Origin{Source: FromEnv, Place: name}
+		if text == "" {
+			text, from = l.env.settings.Get(rootEnv), Origin{Source: FromDotenv, Place: l.env.place[rootEnv]}
+		}
 		if l.Kanban.Root = text; text != "" {
-			l.Origins[key] = Origin{Source: FromEnv, Place: name}
+			l.Origins[key] = from
 		} else {
 			l.Kanban.Root = l.Home
 		}

@@ -70,15 +70,17 @@ func printReloaded(w io.Writer, out reloaded) {
 			row(c.Key, c.From, c.To, c.Live)
 		}
 		for _, c := range out.Restart {
-			row(c.Key, c.From, c.To, "from the next start on")
+			row(c.Key, c.From, c.To, counts(""))
 		}
 	})
 }
 
 func (c *cli) configShowVerb() *cobra.Command {
-	var changed bool
+	var changed, origin bool
 	cmd := c.readVerb(&cobra.Command{
 		Use: "show", Short: "Print every setting in force and where it comes from", Args: exactly(0),
+		Long: "A flag wins over a variable, a variable over config.yaml, config.yaml over .env, and .env over the default. COUNTS says from when on\n" +
+			"a change counts in a running daemon that is told to reload.",
 		RunE: func(*cobra.Command, []string) error {
 			loaded, err := c.load()
 			if err != nil {
@@ -88,16 +90,35 @@ func (c *cli) configShowVerb() *cobra.Command {
 			if changed {
 				rows = slices.DeleteFunc(rows, func(r config.Row) bool { return r.Source == config.FromDefault })
 			}
-			return c.emit(rows, func(w io.Writer) {
-				table(w, func(row func(...any)) {
-					row("KEY", "VALUE", "FROM", "PLACE")
-					for _, r := range rows {
-						row(r.Key, r.Value, r.Source, r.Place)
-					}
-				})
-			})
+			return c.emit(rows, func(w io.Writer) { printSettings(w, rows, origin) })
 		},
 	})
+	cmd.Flags().BoolVar(&origin, "origin", false, "also what each value overrules")
 	cmd.Flags().BoolVar(&changed, "changed", false, "only what is not the default")
 	return cmd
+}
+
+func printSettings(w io.Writer, rows []config.Row, origin bool) {
+	table(w, func(row func(...any)) {
+		if origin {
+			row("KEY", "VALUE", "FROM", "PLACE", "OVERRULES", "COUNTS")
+		} else {
+			row("KEY", "VALUE", "FROM", "PLACE", "COUNTS")
+		}
+		for _, r := range rows {
+			words := []any{r.Key, r.Value, r.Source, r.Place}
+			if origin {
+				words = append(words, r.Over)
+			}
+			row(append(words, counts(r.Live))...)
+		}
+	})
+}
+
+// counts is from when on a setting counts.
+func counts(live string) string {
+	if live == "" {
+		return "from the next start on"
+	}
+	return live
 }

@@ -34,10 +34,7 @@ func (h house) held(b *kanban.Board) *kanban.Board {
 
 // secretsOf are the values that nobody may store in a board, whatever they look like.
 func secretsOf(loaded config.Loaded) []string {
-	secrets := []string{loaded.Model.APIKey.Reveal(), loaded.Auxiliary.Compression.APIKey.Reveal(), loaded.Auxiliary.MicroCompaction.APIKey.Reveal()}
-	for _, f := range loaded.Model.Fallbacks {
-		secrets = append(secrets, f.APIKey.Reveal())
-	}
+	secrets := loaded.Secrets()
 	if key, err := config.ReadAPIKey(loaded.Home); err == nil {
 		secrets = append(secrets, key.Reveal())
 	}

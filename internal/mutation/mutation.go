@@ -166,4 +166,5 @@ var List = []Mutation{
 	{"answers-outlive-a-commit", "gateway/api", "TestACardThatIsLookedAtAgainIsAsItIsNow"},
 	{"parameters-are-passed-over", "gateway/api", "TestEveryParameterOfAQueryIsReadAsItIsDescribed"},
 	{"drag-moves-without-asking", "gateway/web", "TestACardIsDraggedOnlyWhereTheServerLetsIt"},
+	{"env-that-all-may-write-is-read", "config", "TestAnEnvFileThatOthersReachIsSaid"},
 }
