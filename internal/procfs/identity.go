@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // Identity is a process for good: the kernel hands a pid out again, but not with the same start within one boot.
@@ -14,8 +15,20 @@ type Identity struct {
 	Start uint64 `json:"start"`
 }
 
-// Self identifies the calling process.
-func Self() (Identity, error) { return Identify(os.Getpid()) }
+// Self identifies the calling process. Who that is does not change while it lives, so /proc is read until it has answered once: a turn
+// asks for it before its first row.
+func Self() (Identity, error) {
+	if id := self.Load(); id != nil {
+		return *id, nil
+	}
+	id, err := Identify(os.Getpid())
+	if err == nil {
+		self.Store(&id)
+	}
+	return id, err
+}
+
+var self atomic.Pointer[Identity]
 
 // Identify says who has this pid now; a zombie still has its identity.
 func Identify(pid int) (Identity, error) {
