@@ -41,6 +41,8 @@ type Run struct {
 	Code    int        `json:"code"`             // its exit code, when it ended in order
 	Detail  string     `json:"detail,omitempty"`
 	Phase   string     `json:"phase,omitempty"` // running, or stopping: how far it came
+
+	OOM []procfs.OOMCount `json:"oom,omitempty"` // what the kernel had counted when it began
 }
 
 // Known reports whether there was a run at all.
@@ -96,7 +98,7 @@ func Open(dir, version string) (*Diary, error) {
 	if err != nil {
 		return nil, fmt.Errorf("identify this process: %w", err)
 	}
-	d := &Diary{dir: dir, run: Run{PID: self.PID, Start: self.Start, Boot: self.Boot, Version: version, Began: time.Now().UTC(), Phase: phaseRunning}}
+	d := &Diary{dir: dir, run: Run{PID: self.PID, Start: self.Start, Boot: self.Boot, Version: version, Began: time.Now().UTC(), Phase: phaseRunning, OOM: procfs.OOMCounts()}}
 	if err := d.write(); err != nil {
 		return nil, err
 	}
@@ -174,12 +176,12 @@ func Read(dir string) Run {
 		return Run{How: Unknown, Detail: "its record cannot be read"}
 	}
 	crash, _ := os.ReadFile(filepath.Join(dir, crashName))
-	return last.judge(string(crash[:min(len(crash), crashMost)]), procfs.BootID())
+	return last.judge(string(crash[:min(len(crash), crashMost)]), procfs.BootID(), procfs.OOMCounts())
 }
 
 // judge is the rule: what the run said itself counts; else a crash that the runtime wrote down; else another boot; else it was
 // killed.
-func (r Run) judge(crash, boot string) Run {
+func (r Run) judge(crash, boot string, oom []procfs.OOMCount) Run {
 	switch {
 	case r.Ended != nil && r.How != "":
 	case strings.TrimSpace(crash) != "":
@@ -187,9 +189,33 @@ func (r Run) judge(crash, boot string) Run {
 	case r.Boot != "" && boot != "" && r.Boot != boot:
 		r.How = Power
 	default:
-		r.How = Killed
+		r.How, r.Detail = Killed, outOfMemory(r.OOM, oom)
 	}
 	return r
+}
+
+// outOfMemory says what the kernel counted between two starts: of the run's own control group it is as good as certain that it was
+// this run, of one above it may have been a neighbour. Nothing where nothing was counted, or the group is another one.
+func outOfMemory(then, now []procfs.OOMCount) string {
+	for i, before := range then {
+		for _, after := range now {
+			if before.Group != after.Group || after.Kills <= before.Kills {
+				continue
+			}
+			if i == 0 && before.Group != "" {
+				return "by SIGKILL; its control group " + before.Group + " counted a process that the kernel ended for want of memory"
+			}
+			return "probably by SIGKILL for want of memory: " + groupName(before.Group) + " counted such an end since it began, of it or of a neighbour"
+		}
+	}
+	return ""
+}
+
+func groupName(group string) string {
+	if group == "" {
+		return "the machine"
+	}
+	return "the control group " + group + " above it"
 }
 
 // firstLine is what a crash is called.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gatewayd/internal/procfs"
 )
 
 const (
@@ -105,15 +107,15 @@ func liveAndDie(t *testing.T, dir, role string, kill bool) {
 
 func TestARunOfAnotherBootEndedWithTheMachine(t *testing.T) {
 	r := Run{PID: 7, Boot: "one"}
-	if got := r.judge("", "two"); got.How != Power {
+	if got := r.judge("", "two", nil); got.How != Power {
 		t.Errorf("%+v", got)
 	}
-	if got := r.judge("", "one"); got.How != Killed {
+	if got := r.judge("", "one", nil); got.How != Killed {
 		t.Errorf("%+v", got)
 	}
 	now := time.Now()
 	r.Ended, r.How = &now, Restart
-	if got := r.judge("", "two"); got.How != Restart {
+	if got := r.judge("", "two", nil); got.How != Restart {
 		t.Errorf("what it said itself counts: %+v", got)
 	}
 }
@@ -132,5 +134,22 @@ func TestAHomeWithoutARunAndOneThatCannotBeRead(t *testing.T) {
 	var none *Diary
 	if none.Stopping("x") != nil || none.End(Stopped, 0, "") != nil {
 		t.Error("a daemon without a record does not go on")
+	}
+}
+
+func TestAKillForWantOfMemoryIsCalledThat(t *testing.T) {
+	r := Run{PID: 7, Boot: "one", OOM: []procfs.OOMCount{{Group: "/a/own", Kills: 2}, {Group: "/a", Kills: 5}}}
+	for says, now := range map[string][]procfs.OOMCount{
+		"its control group /a/own counted": {{Group: "/a/own", Kills: 3}, {Group: "/a", Kills: 6}},
+		"of it or of a neighbour":          {{Group: "/a/own", Kills: 0}, {Group: "/a", Kills: 6}}, // the unit's group was made anew
+	} {
+		if got := r.judge("", "one", now); got.How != Killed || !strings.Contains(got.String(), says) {
+			t.Errorf("%s: %s", says, got)
+		}
+	}
+	for _, now := range [][]procfs.OOMCount{nil, {{Group: "/other", Kills: 9}}, r.OOM} {
+		if got := r.judge("", "one", now); got.Detail != "" {
+			t.Errorf("nothing was counted of it, and it says %q", got.Detail)
+		}
 	}
 }
