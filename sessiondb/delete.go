@@ -233,11 +233,18 @@ func (ix index) forgetAllSQL() string {
 	return fmt.Sprintf(`INSERT INTO %[1]s(%[1]s, rowid, content) SELECT 'delete', id, content FROM %[2]s WHERE id IN (SELECT value FROM json_each(?))`, ix.table, ix.view)
 }
 
-// dropSessions removes the sessions, by whose cascade everything small of theirs goes, and prompts that nobody else has.
+// The texts that sessions keep in prompts: the system prompt, and the list of tools that the model was told of.
+const (
+	textsOf = `SELECT prompt_hash FROM sessions WHERE prompt_hash IS NOT NULL AND id IN (SELECT value FROM json_each(?1))
+ UNION SELECT ` + toolsetHash + ` FROM sessions WHERE ` + toolsetHash + ` IS NOT NULL AND id IN (SELECT value FROM json_each(?1))`
+	dropTexts = `DELETE FROM prompts WHERE hash IN (SELECT value FROM json_each(?1) EXCEPT SELECT prompt_hash FROM sessions EXCEPT SELECT ` + toolsetHash + ` FROM sessions)`
+)
+
+// dropSessions removes the sessions, by whose cascade everything small of theirs goes, and prompts and lists of tools that nobody else has.
 func dropSessions(tx *sqlite.Tx, ids []string) error {
 	for chunk := range slices.Chunk(ids, deleteChunk) {
 		prompts := []string{}
-		for r, err := range tx.Query(`SELECT DISTINCT prompt_hash FROM sessions WHERE prompt_hash IS NOT NULL AND id IN (SELECT value FROM json_each(?))`, jsonList(chunk)) {
+		for r, err := range tx.Query(textsOf, jsonList(chunk)) {
 			if err != nil {
 				return err
 			}
@@ -252,7 +259,7 @@ func dropSessions(tx *sqlite.Tx, ids []string) error {
 		if err := bury(tx, jsonList(chunk), time.Now().UnixMicro()); err != nil {
 			return err
 		}
-		_, err := tx.Exec(`DELETE FROM prompts WHERE hash IN (SELECT value FROM json_each(?)) AND NOT EXISTS (SELECT 1 FROM sessions WHERE prompt_hash = prompts.hash)`, jsonList(prompts))
+		_, err := tx.Exec(dropTexts, jsonList(prompts))
 		if err != nil {
 			return fmt.Errorf("delete prompts: %w", err)
 		}

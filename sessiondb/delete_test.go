@@ -18,7 +18,8 @@ func noTrace(t testing.TB, s *Store) {
 	for _, table := range []string{"messages", "usage", "leases", "routes", "folds", "compactions"} {
 		equal(t, "orphans in "+table, number(t, s, `SELECT count(*) FROM `+table+` WHERE session_id NOT IN (SELECT id FROM sessions)`), 0)
 	}
-	equal(t, "prompts of nobody", number(t, s, `SELECT count(*) FROM prompts WHERE hash NOT IN (SELECT prompt_hash FROM sessions WHERE prompt_hash IS NOT NULL)`), 0)
+	equal(t, "prompts of nobody", number(t, s, `SELECT count(*) FROM prompts WHERE hash NOT IN (SELECT prompt_hash FROM sessions WHERE prompt_hash IS NOT NULL UNION
+ SELECT json_extract(settings, '$.toolset') FROM sessions WHERE json_extract(settings, '$.toolset') IS NOT NULL)`), 0)
 	checkIndexes(t, s)
 }
 
@@ -62,6 +63,10 @@ func TestDeleteLeavesNothingBehind(t *testing.T) {
 	if err := s.WaitIndexed(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	for id, list := range map[string]string{gone.ID: "its own tools", shared.ID: "shared tools", child.ID: "shared tools"} {
+		_, err := s.FixToolset(t.Context(), id, []byte(list))
+		must(t, err)
+	}
 	late := furnished(t, s, NewSession{Prompt: "late"}) // above the marks of the indexes
 	got, err := s.Delete(t.Context(), gone.ID, shared.ID, late.ID, gone.ID)
 	if err != nil {
@@ -72,6 +77,8 @@ func TestDeleteLeavesNothingBehind(t *testing.T) {
 	left, err := s.Session(t.Context(), child.ID)
 	equal(t, "the child", fmt.Sprint(left.Parent, left.MessageCount, err), fmt.Sprint("", 5, nil))
 	equal(t, "prompts", number(t, s, `SELECT count(*) FROM prompts WHERE body = 'shared'`), 1)
+	equal(t, "lists of tools", number(t, s, `SELECT count(*) FROM prompts WHERE body = 'shared tools'`), 1)
+	equal(t, "lists of tools that nobody has", number(t, s, `SELECT count(*) FROM prompts WHERE body = 'its own tools'`), 0)
 	equal(t, "hits", len(search(t, s, Query{Text: "1T"})), 1)
 	again, made, err := s.Resolve(t.Context(), NewSession{Key: "k"})
 	if err != nil || !made || again.ID == gone.ID {

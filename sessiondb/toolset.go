@@ -10,7 +10,8 @@ import (
 
 // A session's list of tools is kept like its system prompt, once per text: prompts holds the text, and the settings its hash.
 const (
-	readToolset = `SELECT p.body FROM sessions s JOIN prompts p ON p.hash = CASE WHEN json_valid(s.settings) THEN json_extract(s.settings, '$.toolset') END WHERE s.id = ?`
+	toolsetHash = `CASE WHEN json_valid(settings) THEN json_extract(settings, '$.toolset') END`
+	readToolset = `SELECT body FROM prompts WHERE hash = (SELECT ` + toolsetHash + ` FROM sessions WHERE id = ?)`
 	setToolset  = `UPDATE sessions SET settings = json_set(settings, '$.toolset', ?) WHERE id = ?`
 )
 
