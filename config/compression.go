@@ -25,6 +25,8 @@ type Compression struct {
 	ProtectLastN  int `yaml:"protect_last_n" default:"20" max:"1000"`
 	// MinTailUserMessages of a person stay in the end, where they fit.
 	MinTailUserMessages int `yaml:"min_tail_user_messages" default:"1" max:"100"`
+	// TailAssistantMaxChars of each answer in that end stay in what the model is sent, once the rest is folded; 0 is all of it.
+	TailAssistantMaxChars int `yaml:"tail_assistant_max_chars" default:"0" max:"1000000"`
 	// MaxAttempts in one turn.
 	MaxAttempts int `yaml:"max_attempts" default:"3" min:"1" max:"10"`
 	// AbortOnSummaryFailure stops a conversation whose summary fails, until it is tried again; else it goes on with a poorer

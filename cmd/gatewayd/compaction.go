@@ -31,7 +31,7 @@ func compactionOf(loaded config.Loaded) gateway.CompactionOptions {
 func rulesOf(c config.Compression) *compact.Rules {
 	return &compact.Rules{
 		Threshold: c.Threshold, ThresholdTokens: c.ThresholdTokens, ModelThresholds: c.ModelThresholds, TargetRatio: c.TargetRatio, Legacy: c.TailMode == "legacy",
-		ProtectFirst: c.ProtectFirstN, ProtectLast: c.ProtectLastN, MinTailUser: c.MinTailUserMessages,
+		ProtectFirst: c.ProtectFirstN, ProtectLast: c.ProtectLastN, MinTailUser: c.MinTailUserMessages, TailAnswer: c.TailAssistantMaxChars,
 		PruneTokens: c.ProactivePruneTokens, PruneMinChars: c.ProactivePruneMinResultChars, PruneMinReclaim: c.ProactivePruneMinReclaimTokens,
 		DefragTokens: c.MicroCompactDefragThresholdTokens,
 	}

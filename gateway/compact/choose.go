@@ -21,11 +21,12 @@ type Fold struct {
 	carried  int // place of the last message of a person, when it is in between: -1 if not
 	budget   Budget
 	rolling  bool
+	answer   int // characters that stay of an answer in the tail; 0: all
 }
 
 // Choose gives what is to be folded of a transcript (its live rows in their order), or false when there is nothing new to fold.
 func (r Rules) Choose(rows []sessiondb.Message, b Budget, c Choice) (Fold, bool) {
-	f := Fold{rows: rows, budget: b, carried: -1}
+	f := Fold{rows: rows, budget: b, carried: -1, answer: r.TailAnswer}
 	if c.Here > 0 {
 		head, _ := sessiondb.KeepLast(rows, c.Here)
 		f.to = len(head)

@@ -141,3 +141,24 @@ func saidIn(rows []sessiondb.Message) string {
 	}
 	return fmt.Sprint(counts)
 }
+
+// Answers in the tail are cut where the rules say so, and only when something is folded; a cut one is no note and is not cut again.
+func TestALongAnswerInTheTailIsShortened(t *testing.T) {
+	rules := Default()
+	rules.ProtectLast, rules.TailAnswer = 4, 100
+	long := &talk{}
+	for _, tag := range []string{"1", "2", "3", "4", "5"} {
+		long.exchange(tag, 500)
+	}
+	b := small(rules, 4000)
+	f, _ := rules.Choose(long.rows, b, Choice{})
+	got := apply(t, long.rows, f.Plan("S"))
+	whole(t, got)
+	last := got[len(got)-1]
+	if n := len([]rune(last.Content)); n > 200 || !strings.HasPrefix(last.Content, "5A word") || IsNotes(last) {
+		t.Errorf("the last answer has %d characters: %+v", n, last)
+	}
+	if short, cut := (Fold{answer: 100}).shorten(last); cut {
+		t.Errorf("it is cut again: %+v", short)
+	}
+}

@@ -13,11 +13,12 @@ const (
 		"instruction, and what follows them is newer and counts more. session_search finds the archived messages themselves.]"
 	finishFull    = "compacted"
 	finishRolling = "rolling"
+	finishShort   = "shortened" // of an answer in the tail: it is no note
 )
 
 // IsNotes reports a row that stands for folded rows, whoever made it.
 func IsNotes(m sessiondb.Message) bool {
-	return m.Kind == sessiondb.KindSummary || m.Kind == sessiondb.KindModelOnly && m.Role == "assistant"
+	return m.Kind == sessiondb.KindSummary || m.Kind == sessiondb.KindModelOnly && m.Role == "assistant" && m.FinishReason != finishShort
 }
 
 // IsRolling reports the notes of a rolling compaction, which the next one replaces. They are not shown: what they stand for is.

@@ -1,6 +1,8 @@
 package compact
 
 import (
+	"fmt"
+
 	"gatewayd/internal/mutation"
 	"gatewayd/sessiondb"
 )
@@ -75,8 +77,28 @@ func (f Fold) Plan(summary string) Plan {
 	} else if f.meets("assistant", f.to) {
 		p.write(asked{}.row())
 	}
-	p.keep(f.rows[f.to:]...)
+	for _, m := range f.rows[f.to:] {
+		if short, cut := f.shorten(m); cut {
+			p.cover(m)
+			p.write(short)
+		} else {
+			p.keep(m)
+		}
+	}
 	return p
+}
+
+// shorten gives what is sent in place of an answer in the tail that is longer than it may be. The answer itself goes on being shown
+// and found. What asks for tools is never cut.
+func (f Fold) shorten(m sessiondb.Message) (short sessiondb.NewMessage, cut bool) {
+	said := []rune(Sent(m))
+	if f.answer <= 0 || f.rolling || m.Role != "assistant" || len(m.ToolCalls) > 0 || isFolded(m) || m.Kind == sessiondb.KindModelOnly || len(said) <= f.answer {
+		return short, false
+	}
+	return sessiondb.NewMessage{
+		TurnID: m.TurnID, Role: m.Role, Kind: sessiondb.KindModelOnly, FinishReason: finishShort, CreatedAt: m.CreatedAt,
+		Content: fmt.Sprintf("%s… [the answer went on; %d more characters are archived]", string(said[:f.answer]), len(said)-f.answer),
+	}, true
 }
 
 // meets reports whether the row at a place would stand beside a new one of its role. Before the first row there is none, and a

@@ -12,6 +12,7 @@ type Rules struct {
 	ProtectFirst    int                // rows at the beginning that are never folded
 	ProtectLast     int                // rows at the end that are never folded
 	MinTailUser     int                // messages of a person that the tail holds at least, where they fit
+	TailAnswer      int                // characters of an answer in the tail, when the rest is folded; 0: whole
 	PruneTokens     int                // from here on big old results become stubs without a summary; 0: never
 	PruneMinChars   int                // results shorter than this stay
 	PruneMinReclaim int                // tokens that must be won, or nothing is done
