@@ -92,6 +92,9 @@ func (c *chain) Complete(ctx context.Context, request Request, sink func(Delta))
 			l.answered()
 			response.Provider = cmp.Or(response.Provider, l.model.Describe().Provider)
 			response.Usage = response.Usage.plus(spent)
+			if l != c.links[0] {
+				response.Window = l.model.Describe().ContextLength
+			}
 			return response, nil
 		}
 		l.bench(failed)

@@ -104,6 +104,15 @@ func (c chatAPI) extras(b *body, request Request, m manner) {
 	if request.Temperature != nil && !m.not[paramTemp] {
 		b.field(paramTemp, *request.Temperature)
 	}
+	if request.TopP != nil && !m.not[paramTopP] {
+		b.field(paramTopP, *request.TopP)
+	}
+	if len(request.Stop) > 0 && !m.not[paramStop] {
+		b.field(paramStop, request.Stop)
+	}
+	if request.Seed != nil && !m.not[paramSeed] {
+		b.field(paramSeed, *request.Seed)
+	}
 	if request.Effort != "" && !m.not[paramEffort] {
 		b.field(paramEffort, request.Effort)
 	}

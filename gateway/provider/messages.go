@@ -151,6 +151,11 @@ func (messagesAPI) limits(b *body, request Request, m manner, thinks int) {
 		b.field(paramThinking, map[string]any{"type": "enabled", "budget_tokens": thinks})
 	case request.Temperature != nil && !m.not[paramTemp]:
 		b.field(paramTemp, *request.Temperature)
+	case request.TopP != nil && !m.not[paramTopP]: // newer models take one of the two
+		b.field(paramTopP, *request.TopP)
+	}
+	if len(request.Stop) > 0 && !m.not[paramStopSeq] {
+		b.field(paramStopSeq, request.Stop)
 	}
 }
 

@@ -44,8 +44,27 @@ type Request struct {
 	System      string
 	MaxTokens   int
 	Temperature *float64
+	TopP        *float64
+	Stop        []string
+	Seed        *int64
 	Effort      string
 	Caller      Caller
+}
+
+// Wishes are what a client may ask of the answers to its message. The zero value leaves all to the configuration. A server that refuses
+// one of them is asked without it.
+type Wishes struct {
+	MaxTokens   int // of one answer; 0: the configured bound
+	Temperature *float64
+	TopP        *float64
+	Stop        []string
+	Seed        *int64
+}
+
+// With gives the request with wishes.
+func (r Request) With(w Wishes) Request {
+	r.MaxTokens, r.Temperature, r.TopP, r.Stop, r.Seed = w.MaxTokens, w.Temperature, w.TopP, w.Stop, w.Seed
+	return r
 }
 
 // CallerClass is on whose behalf a call is made. The gate serves the classes in turn.
@@ -87,6 +106,7 @@ type Response struct {
 	Usage           Usage
 	Model           string
 	Provider        string // who answered: the Description.Provider of that model
+	Window          int    // of a fallback that answered, in tokens; 0: the first model did, or nobody said
 }
 
 // Model answers requests. It is safe for concurrent use. Complete calls the sink from one goroutine, never after it returned, and
