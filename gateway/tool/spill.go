@@ -45,6 +45,16 @@ func NewRoom(budget Budget, spill *Spill) *Room {
 	return &Room{budget: budget, spill: spill, left: budget.Turn}
 }
 
+// Narrow takes the bounds of a smaller budget from here on: a model with less room has come into the turn. What was given stays given,
+// and a larger budget changes nothing.
+func (r *Room) Narrow(budget Budget) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	given := r.budget.Turn - r.left
+	r.budget = Budget{Result: min(r.budget.Result, budget.Result), Turn: min(r.budget.Turn, budget.Turn)}
+	r.left = r.budget.Turn - given
+}
+
 // Left is what the next result may take: Call.Room.
 func (r *Room) Left() int {
 	r.mu.Lock()
