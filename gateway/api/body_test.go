@@ -133,7 +133,7 @@ func TestAWrongTypeNamesItsField(t *testing.T) {
 
 func TestUnknownFieldsAreNobodysBusiness(t *testing.T) {
 	h, chat := plain(nil)
-	body := `{"temperature":"hot","tools":7,"user":null,"n":null,"stream":null,"stream_options":null,"model":null,"metadata":[],"messages":[
+	body := `{"presence_penalty":"hot","tools":7,"user":null,"n":null,"stream":null,"stream_options":null,"model":null,"metadata":[],"messages":[
 		{"role":"developer","content":[{"type":"text","text":"be"},{"type":"text","text":"kind"}]},{"role":"system","content":"and brief"},
 		{"role":"user","content":"one","name":"ann"},{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},
 		{"role":"tool","tool_call_id":"c","content":"r"},{"role":"user","content":[{"type":"text","text":"two"}],"odd":1}]}`

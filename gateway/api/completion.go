@@ -53,6 +53,7 @@ func (s *server) chat(w http.ResponseWriter, r *http.Request) {
 		say = *reply.Say
 		say.Images = c.Images
 	}
+	say.Wishes = c.Wishes
 	if !s.enter() {
 		s.fail(w, r, errTurns(s.MaxTurns))
 		return

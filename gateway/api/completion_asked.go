@@ -9,8 +9,8 @@ import (
 	"gatewayd/gateway"
 )
 
-// refusedIn are the parameters of a chat request whose answer a client would read in a form that it does not have. What only colours an
-// answer (temperature, max_tokens, stop, seed, tools and others) is passed over: the configuration decides those, and docs/api.md says so.
+// refusedIn are the parameters of a chat request whose answer a client would read in a form that it does not have. What colours an
+// answer (temperature, stop and so on) is passed on, see takeWishes; what else there is (tools and others) is passed over, and docs/api.md says so.
 var refusedIn = map[string]struct {
 	fine func(raw json.RawMessage) bool
 	why  string

@@ -17,6 +17,7 @@ type completion struct {
 	History      []provider.Message
 	Text         string
 	Images       []provider.Image
+	Wishes       provider.Wishes
 	Stream       bool
 	IncludeUsage bool
 }
@@ -37,6 +38,7 @@ func parseCompletion(body []byte) (completion, error) {
 		func() error { return take(options, "include_usage", &c.IncludeUsage) },
 		func() error { return take(o, "n", &n) },
 		o.checkAsked,
+		func() error { return takeWishes(o, &c.Wishes) },
 		func() error { return c.takeMessages(o) },
 	} {
 		if err := step(); err != nil {
