@@ -8,6 +8,8 @@ import (
 
 	"gatewayd/gateway/compact"
 	"gatewayd/gateway/provider"
+	"gatewayd/gateway/tool"
+	"gatewayd/internal/mutation"
 	"gatewayd/sessiondb"
 )
 
@@ -51,6 +53,12 @@ func windowOrigin(about provider.Description) string {
 		return about.WindowFrom
 	}
 	return "the model server"
+}
+
+// roomOf is what results may take in a turn that a model answers.
+func (g *Gateway) roomOf(ctx context.Context, m provider.Model) tool.Budget {
+	tokens, _ := g.window(ctx, m, false)
+	return tool.BudgetFor(tokens)
 }
 
 // asker asks servers for windows, each at most once in a while: one that does not say now will not say with the next request.
@@ -144,7 +152,7 @@ func (t *turn) weighed() used {
 		}
 		t.folding.last, t.folding.answered, t.folding.read = last, answered, true
 	}
-	return measure(t.rows, last, answered, t.g.overhead(t.system))
+	return measure(t.rows, last, answered, overhead(t.system, t.offered()))
 }
 
 // budget applies the rules to the turn's model.
@@ -154,7 +162,7 @@ func (t *turn) budget() compact.Budget {
 		size += compact.RowTokens(t.rows[i])
 	}
 	b := t.g.budgetOf(t.ctx, t.tuned, t.model, size)
-	if b.Window < compact.LeastFor && size >= askFrom && len(t.g.opts.Tools.Specs()) > 0 {
+	if b.Window < compact.LeastFor && size >= askFrom && len(t.offered()) > 0 {
 		t.g.windows.warn(t.model, func() {
 			w := t.g.windowOf(t.ctx, t.model, used{})
 			t.log.Warn("the model's window is small for a conversation with tools", "model", w.Model, "window", w.Tokens, "origin", w.Origin, "remedy", w.Warning)
@@ -163,10 +171,13 @@ func (t *turn) budget() compact.Budget {
 	return b
 }
 
-// overhead is what a request carries beside the rows.
-func (g *Gateway) overhead(system string) int {
+// overhead is what a request carries beside the rows: every tool's schema counts, a guest's as one's own.
+func overhead(system string, offered []provider.ToolSpec) int {
 	n := compact.Tokens(system)
-	for _, spec := range g.opts.Tools.Specs() {
+	if mutation.On("tools-weigh-nothing") {
+		return n
+	}
+	for _, spec := range offered {
 		n += compact.Tokens(spec.Name) + compact.Tokens(spec.Description) + compact.Tokens(string(spec.Parameters))
 	}
 	return n
@@ -221,7 +232,11 @@ func (g *Gateway) weigh(ctx context.Context, session string) (provider.Model, []
 			return nil, nil, used{}, err
 		}
 	}
-	return g.modelOf(ctx, session), rows, measure(rows, last, answered, g.overhead(prompt)), nil
+	set, err := g.toldTools(ctx, session)
+	if err != nil {
+		return nil, nil, used{}, err
+	}
+	return g.modelOf(ctx, session), rows, measure(rows, last, answered, overhead(prompt, set.Specs())), nil
 }
 
 // place is where the row of an id stands, looked for from the end; -1 where it does not.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gatewayd/gateway/provider"
+	"gatewayd/gateway/tool"
 	"gatewayd/internal/mutation"
 	"gatewayd/sessiondb"
 )
@@ -30,6 +31,7 @@ func (t *turn) open() error {
 	if err := t.fixTools(); err != nil {
 		return t.notOpened(err)
 	}
+	t.room = tool.NewRoom(t.g.roomOf(t.ctx, t.model), t.g.opts.Spill)
 	if t.say.pending != nil {
 		return t.reopen()
 	}

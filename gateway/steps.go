@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"gatewayd/gateway/provider"
+	"gatewayd/gateway/tool"
 	"gatewayd/sessiondb"
 )
 
@@ -142,7 +143,7 @@ func (t *turn) ask(nudges ...provider.Message) (provider.Response, *exit) {
 		if err == nil {
 			grew := strings.TrimSpace(answer.Text) != ""
 			answer.Text = text + answer.Text
-			if answer.FinishReason == finishLength && len(answer.ToolCalls) == 0 && grew && cut < lengthMost {
+			if answer.FinishReason == finishLength && len(answer.ToolCalls) == 0 && grew && cut < lengthMost && t.say.Wishes.MaxTokens == 0 {
 				text, told, cut = answer.Text, lengthNudge, cut+1
 				continue
 			}
@@ -175,6 +176,9 @@ func (t *turn) call(request, sent provider.Request, show func(provider.Delta)) (
 	t.result.Calls++
 	t.progress.touch()
 	if err == nil {
+		if answer.Window > 0 {
+			t.room.Narrow(tool.BudgetFor(answer.Window))
+		}
 		t.spend(answer, t.compare(request, carried, answer))
 	} else if partial := partialOf(err); partial.Usage != (provider.Usage{}) {
 		t.spend(partial, nil)

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 
@@ -23,15 +24,43 @@ func (t *turn) fixTools() error {
 			told, err = t.g.opts.Store.FixToolset(t.ctx, t.session.ID, list)
 		}
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		t.tools, err = asTold(t.tools, told)
 	}
+	return err
+}
+
+// toldTools are the tools that the next request of a session would tell its model of, without fixing them.
+func (g *Gateway) toldTools(ctx context.Context, session string) (*tool.Set, error) {
+	set := g.opts.Tools
+	if !set.Changes() {
+		return set, nil
+	}
+	told, err := g.opts.Store.Toolset(ctx, session)
+	switch {
+	case err != nil:
+		return nil, err
+	case told == nil:
+		return set.As(set.Now(ctx)), nil
+	}
+	return asTold(set, told)
+}
+
+// asTold is a set with the list that a session keeps.
+func asTold(set *tool.Set, told []byte) (*tool.Set, error) {
 	var specs []provider.ToolSpec
 	if err := json.Unmarshal(told, &specs); err != nil {
-		return fmt.Errorf("read the tools of the session: %w", err)
+		return nil, fmt.Errorf("read the tools of the session: %w", err)
 	}
-	t.tools = t.tools.As(specs)
-	return nil
+	return set.As(specs), nil
+}
+
+// offered is what the turn's requests tell the model of.
+func (t *turn) offered() []provider.ToolSpec {
+	if t.bare {
+		return nil
+	}
+	return t.toolset().Specs()
 }
 
 // toolset is the turn's tools.

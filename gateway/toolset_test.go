@@ -10,6 +10,7 @@ import (
 	"gatewayd/gateway/provider"
 	"gatewayd/gateway/tool"
 	"gatewayd/internal/fakellm"
+	"gatewayd/sessiondb"
 )
 
 // visitors are tools that come and go.
@@ -95,5 +96,51 @@ func TestASessionKeepsTheToolsOfItsFirstRequest(t *testing.T) {
 	}
 	if len(results) != 2 || results[0] != "mcp_a ran" || !strings.Contains(results[1], "is not there any more") {
 		t.Errorf("%q in %s", results, shape(h.rows("s1")))
+	}
+}
+
+// stout is a tool whose description fills a window.
+type stout struct{ visitor }
+
+func (s stout) Spec() provider.ToolSpec {
+	spec := s.visitor.Spec()
+	spec.Description = strings.Repeat("what it does, at length. ", 400)
+	return spec
+}
+
+// The tools of guests are in every request, so they are in the estimate of what a request takes.
+func TestAGuestsToolsWeighInTheWindow(t *testing.T) {
+	v := &visitors{}
+	h := newHouse(t, func(o *Options) { o.Tools = tools(visitor("own")).WithLate(v) }, fakellm.Text{Text: "1"})
+	if _, err := h.store.CreateSession(t.Context(), sessiondb.NewSession{ID: "s1", Source: SourceAPI}); err != nil {
+		t.Fatal(err)
+	}
+	light, err := h.Window(t.Context(), "s1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.tools = []tool.Tool{stout{"mcp_stout"}}
+	heavy, err := h.Window(t.Context(), "s1")
+	if err != nil || heavy.Used < light.Used+2000 {
+		t.Errorf("%d tokens without a guest's tool of ten thousand characters, %d with it: %v", light.Used, heavy.Used, err)
+	}
+}
+
+// A turn gives its results the room of the model that answers: the chosen one, and a fallback's from its first answer on.
+func TestResultsGetTheRoomOfTheModelThatAnswers(t *testing.T) {
+	h := newHouse(t, nil)
+	small := provider.New(provider.Options{BaseURL: h.llm.URL(), Name: "small", ContextLength: 8_000})
+	if got, want := h.roomOf(t.Context(), small), tool.BudgetFor(8_000); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	room := tool.NewRoom(tool.BudgetFor(0), nil)
+	before := room.Left()
+	room.Narrow(tool.BudgetFor(8_000))
+	if left := room.Left(); left >= before || left != tool.BudgetFor(8_000).Result {
+		t.Errorf("%d characters are left where a small model answers, %d before", left, before)
+	}
+	room.Narrow(tool.BudgetFor(1_000_000))
+	if left := room.Left(); left != tool.BudgetFor(8_000).Result {
+		t.Errorf("a larger model gives back room: %d", left)
 	}
 }

@@ -74,8 +74,7 @@ func (g *Gateway) newTurn(j *job) *turn {
 	tuned := g.tuned()
 	t := &turn{
 		g: g, tuned: tuned, say: j.say, session: j.session, id: "turn_" + rand.Text()[:16], started: time.Now(), sink: j.sink,
-		progress: newProgress(), room: tool.NewRoom(tool.BudgetFor(tuned.Model.Describe().ContextLength), g.opts.Spill),
-		model: tuned.Model, bare: j.say.Bare, detach: make(chan struct{}), feed: g.feeds.open(j.session.ID),
+		progress: newProgress(), model: tuned.Model, bare: j.say.Bare, detach: make(chan struct{}), feed: g.feeds.open(j.session.ID),
 	}
 	if j.say.pending != nil {
 		t.id = j.say.pending.Turn
@@ -358,5 +357,5 @@ func (t *turn) request() provider.Request {
 	if t.bare {
 		r.Tools = nil
 	}
-	return r
+	return r.With(t.say.Wishes)
 }

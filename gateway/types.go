@@ -34,6 +34,10 @@ type Say struct {
 	// the end of the daemon is resumed. A bound one ends with its caller, and is closed with an explanation after a crash.
 	Detached bool
 
+	// Wishes are what the client asks of the answers of this turn. They are kept in no row: a turn that is resumed in another process
+	// goes on without them.
+	Wishes provider.Wishes
+
 	Hidden bool // the session that this message creates is left out of lists
 	Bare   bool // the model is told of no tools
 

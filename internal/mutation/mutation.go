@@ -18,6 +18,8 @@ var List = []Mutation{
 	{"pid-one-starts-nobody", "internal/homesocket", "TestWhatPidOneStartedIsBelowIt"},
 	{"layer-is-a-volume", "internal/volume", "TestEachFileSystemIsOfTheKindThatDecides"},
 	{"home-lock-is-ignored", "config", "TestAHeldHomeNamesItsHolder"},
+	{"tools-weigh-nothing", "gateway", "TestAGuestsToolsWeighInTheWindow"},
+	{"wishes-have-no-bounds", "gateway/api", "TestWhatAClientAsksOfAnAnswerReachesTheTurn"},
 	{"typed-during-an-answer-is-lost", "e2e", "TestWhatIsTypedDuringAnAnswerIsAnsweredNext"},
 	{"what-was-missed-is-not-read", "e2e", "TestAnAnswerThatEndedWhileNobodyWatchedIsShownBeforeWhatIsAnsweredNow"},
 	{"reconnect-sends-the-message-again", "e2e", "TestAMessageIsSentOnceHoweverOftenTheDaemonGoes"},
