@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"gatewayd/internal/mutation"
 	"gatewayd/internal/problem"
 )
 
@@ -36,6 +37,9 @@ func (l *loader) refuseUnknown(prefix, name string, section reflect.Type, place 
 	}
 	if name == "secret" {
 		remedy = "secrets are not kept in this file: name a file in secret_file or a variable in secret_env"
+	}
+	if mutation.On("misspelt-key-is-passed-over") {
+		return
 	}
 	l.refuse(place+": "+prefix+name, "is not a setting", remedy, nil)
 }

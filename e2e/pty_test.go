@@ -35,6 +35,12 @@ func sitDown(t *testing.T, columns, rows int, home string, env []string, args ..
 	t.Helper()
 	cmd := exec.Command(program, append([]string{"--home", home}, args...)...)
 	cmd.Env = append(homeEnv(home), append([]string{"TERM=xterm-256color"}, env...)...)
+	return sitAt(t, columns, rows, cmd)
+}
+
+// sitAt starts any command at a terminal.
+func sitAt(t *testing.T, columns, rows int, cmd *exec.Cmd) *person {
+	t.Helper()
 	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Cols: uint16(columns), Rows: uint16(rows)})
 	if err != nil {
 		t.Fatal(err)

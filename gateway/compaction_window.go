@@ -48,6 +48,11 @@ func (g *Gateway) window(ctx context.Context, m provider.Model, ask bool) (token
 	return compact.Unknown, "assumed: neither the settings nor the server say"
 }
 
+// ModelWindow gives the window of the model that answers, in tokens, and who said so, as far as it is known; no server is asked.
+func (g *Gateway) ModelWindow() (tokens int, origin string) {
+	return g.window(context.Background(), g.tuned().Model, false)
+}
+
 func windowOrigin(about provider.Description) string {
 	if about.WindowFrom != "" {
 		return about.WindowFrom

@@ -325,6 +325,7 @@ func (d *daemon) makeGateway(ctx context.Context) error {
 	d.tools = options.Tools
 	options.LastRun = lastrun.Read(d.config.Home)
 	d.gateway = gateway.New(options)
+	d.decideWindow()
 	d.decide("terminal tool", d.config.Tools.Terminal, from(d.config.Origins["tools.terminal"]))
 	d.runs = runs.New(runs.Options{
 		Store: d.store, Chat: d.gateway, Approvals: d.approvals, Most: d.config.API.MaxConcurrentRuns, Keep: d.config.API.KeepRuns,
@@ -396,6 +397,7 @@ func (d *daemon) unlock() {
 
 // announce says that the daemon is ready and what it decided.
 func (d *daemon) announce() {
+	d.decideOff(d.config.Config)
 	for _, warning := range append(d.config.Warnings, d.home.Warnings...) {
 		d.log.Warn(warning)
 	}

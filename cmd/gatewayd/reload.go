@@ -45,6 +45,7 @@ func (d *daemon) reload(ctx context.Context) (reloaded, error) {
 		return reloaded{}, err
 	}
 	d.live.Store(&taken)
+	d.decideOff(taken.Config)
 	return out, nil
 }
 
@@ -69,6 +70,8 @@ func (d *daemon) take(ctx context.Context, taken config.Loaded, changes []config
 	}
 	if changed("model.", "auxiliary.", "compression.", "agent.", "tools.") {
 		d.gateway.Tune(d.answers.Load().tune(tuningOf(taken)))
+		d.decideWindow()
+		d.decide("terminal tool", taken.Tools.Terminal, from(taken.Origins["tools.terminal"]))
 	}
 	if changed("log.level") {
 		setLevel(d.level, taken.Log.Level)

@@ -169,4 +169,6 @@ var List = []Mutation{
 	{"parameters-are-passed-over", "gateway/api", "TestEveryParameterOfAQueryIsReadAsItIsDescribed"},
 	{"drag-moves-without-asking", "gateway/web", "TestACardIsDraggedOnlyWhereTheServerLetsIt"},
 	{"env-that-all-may-write-is-read", "config", "TestAnEnvFileThatOthersReachIsSaid"},
+	{"misspelt-key-is-passed-over", "e2e", "TestTheFirstTenMinutes"},
+	{"banner-hides-what-is-off", "e2e", "TestTheFirstTenMinutes"},
 }

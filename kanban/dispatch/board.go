@@ -137,6 +137,9 @@ func (d *Dispatcher) admit(ctx context.Context, b *board, p *pass) bool {
 	if _, err := os.Stat(b.path); errors.Is(err, os.ErrNotExist) && b.bad == nil {
 		return false // a board that has no file yet has no cards
 	}
+	if b.bad == nil && kanban.BeingMade(b.path) {
+		return false
+	}
 	print := sqlite.TakeFingerprint(b.path)
 	switch b.bad.gate(print, p.now) {
 	case gateShut:

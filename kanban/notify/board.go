@@ -93,7 +93,7 @@ func (b *board) open(ctx context.Context, n *Notifier, now time.Time) bool {
 	if b.damaged && sqlite.TakeFingerprint(b.path) == b.print {
 		return false
 	}
-	if _, err := os.Stat(b.path); err != nil {
+	if _, err := os.Stat(b.path); err != nil || kanban.BeingMade(b.path) {
 		return false // a board without a file has nothing to tell
 	}
 	handle, release, err := n.o.Acquire(ctx, b.path)
