@@ -46,9 +46,23 @@ type Model struct {
 	RequestsPerMinute int `yaml:"requests_per_minute" default:"0" max:"1000000"`
 	// Fallbacks answer, in this order, when the model above cannot.
 	Fallbacks []Fallback `yaml:"fallbacks"`
+	// Prices of models by name, so that what was used can be said in money. A model that is not here has no known price.
+	Prices map[string]Price `yaml:"prices"`
 
 	// APIKey is the key itself, found by Load. It is no setting: the file only says where it is.
 	APIKey Secret `yaml:"-"`
+}
+
+// Price is what a million tokens of a model cost, in the currency that you count in.
+type Price struct {
+	// Input is for tokens of the prompt.
+	Input float64 `yaml:"input" default:"0" min:"0" max:"1000000"`
+	// Output is for tokens of the answer, its reasoning included.
+	Output float64 `yaml:"output" default:"0" min:"0" max:"1000000"`
+	// Cached is for those of the prompt that came from a cache; -1 is as input.
+	Cached float64 `yaml:"cached" default:"-1" min:"-1" max:"1000000"`
+	// CacheWrite is for those that were put into one; -1 is as input.
+	CacheWrite float64 `yaml:"cache_write" default:"-1" min:"-1" max:"1000000"`
 }
 
 // Fallback is another model that can answer.

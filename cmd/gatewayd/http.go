@@ -27,7 +27,7 @@ func (d *daemon) makeAPI(context.Context) error {
 	metrics.MustRegister(dispatchMetrics{d.dispatcher}, turnMetrics{d.gateway}, houseMetrics{d}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	d.server = api.Server(api.New(api.Options{
 		Chat: d.gateway, Sessions: d.store, Once: d.store, Commands: d.commands(), Store: d.store, Boards: boardDoor{d.root, d}, Dispatch: dispatchDoor{d.dispatcher}, Notices: noticeDoor{d},
-		Model: d.describeModel, Checks: d.checks, Status: func(context.Context) any { return d.status() }, Shapes: answeredShapes, Receipt: d.gateway.Receipt, Diagnose: d.dispatcher.Diagnose, Lanes: d.lanes,
+		Model: d.describeModel, Checks: d.checks, Status: func(context.Context) any { return d.status() }, Shapes: answeredShapes, Insights: d.insights, Receipt: d.gateway.Receipt, Diagnose: d.dispatcher.Diagnose, Lanes: d.lanes,
 		Stopping: d.apiStops, MCP: d.mcp(), RunToken: d.signer.Fence,
 		Keys: d.keys, Addr: d.listener.Addr().String(), AllowedHosts: append(d.hosts, d.config.API.AllowedHosts...),
 		AllowedOrigins: d.config.API.AllowedOrigins, MaxBody: d.config.API.MaxBodyBytes, MaxTurns: d.config.API.MaxConcurrentTurns, MaxStreams: d.config.API.MaxStreams, MaxStreamsPerKey: d.config.API.MaxStreamsPerKey,
@@ -44,7 +44,7 @@ func (d *daemon) forget(ctx context.Context, session string) error {
 
 // answeredShapes are what the doors of this package answer, for the description of the API.
 var answeredShapes = map[string]any{
-	"Status": status{}, "Why": dispatch.Why{}, "DispatchReport": dispatch.Report{}, "Settings": []config.Row{}, "Reloaded": reloaded{},
+	"Status": status{}, "Insights": insights{}, "Why": dispatch.Why{}, "DispatchReport": dispatch.Report{}, "Settings": []config.Row{}, "Reloaded": reloaded{},
 }
 
 // mcp serves the boards as tools, to workers by the tokens of their runs and to other agents by the API key.

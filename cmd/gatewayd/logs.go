@@ -35,7 +35,7 @@ func (c *cli) logsVerb() *cobra.Command {
 				}
 			}
 			var err error
-			if f.Since, err = timeOf(since, time.Now()); err != nil {
+			if f.Since, err = timeOf("since", since, time.Now()); err != nil {
 				return err
 			}
 			if err := f.Level.UnmarshalText([]byte(level)); err != nil || last < 0 {
@@ -98,7 +98,7 @@ func (c *cli) recordPrinter() func(logfile.Record) {
 }
 
 // timeOf reads a time that a person names: how long ago, a date, or a moment.
-func timeOf(s string, now time.Time) (time.Time, error) {
+func timeOf(flag, s string, now time.Time) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
 	}
@@ -114,5 +114,5 @@ func timeOf(s string, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, usagef("--since must be a time such as 90s, 2h, 3d, 2026-12-24 or 2026-12-24T09:30, not %q", s)
+	return time.Time{}, usagef("--%s must be a time such as 90s, 2h, 3d, 2026-12-24 or 2026-12-24T09:30, not %q", flag, s)
 }

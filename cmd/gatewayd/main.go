@@ -86,7 +86,7 @@ func (c *cli) root() *cobra.Command {
 	root.PersistentFlags().StringVar(&c.home, "home", "", "directory of this gatewayd (default ~/.gatewayd, or GATEWAYD_HOME)")
 	root.PersistentFlags().StringVar(&c.addr, "addr", "", "HOST:PORT of the API (default 127.0.0.1:8642)")
 	root.Flags().BoolVar(&c.foreground, "foreground", false, "run in this terminal, with a banner and readable logs")
-	root.AddCommand(c.initVerb(), c.demoVerb(), c.statusVerb(), c.healthVerb(), c.kanbanVerb(), c.whyVerb(), c.chatVerb(),
+	root.AddCommand(c.initVerb(), c.demoVerb(), c.statusVerb(), c.insightsVerb(), c.healthVerb(), c.kanbanVerb(), c.whyVerb(), c.chatVerb(),
 		c.sessionsVerb(), c.importVerb(), c.configVerb(), c.backupVerb(), c.restoreVerb(), c.repairVerb(), c.databaseVerb(), c.doctorVerb(),
 		c.selftestVerb(), c.versionVerb(), c.mcpVerb(), c.approvalsVerb(), c.keysVerb(), c.workerVerb(), c.installVerb(), c.uninstallVerb(), c.logsVerb())
 	root.SetFlagErrorFunc(flagError)

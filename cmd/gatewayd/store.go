@@ -138,6 +138,10 @@ func (k keptStore) Search(ctx context.Context, q sessiondb.Query) ([]sessiondb.H
 	return lent(k, ctx, func(s *sessiondb.Store) ([]sessiondb.Hit, error) { return s.Search(ctx, q) })
 }
 
+func (k keptStore) Insights(ctx context.Context, w sessiondb.Window) (sessiondb.Insights, error) {
+	return lent(k, ctx, func(s *sessiondb.Store) (sessiondb.Insights, error) { return s.Insights(ctx, w) })
+}
+
 func (k keptStore) LastResults(ctx context.Context, session, tool string, limit int) ([]string, error) {
 	return lent(k, ctx, func(s *sessiondb.Store) ([]string, error) { return s.LastResults(ctx, session, tool, limit) })
 }

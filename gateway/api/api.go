@@ -134,6 +134,9 @@ type Options struct {
 	Status func(context.Context) any     // body of /api/status; nil: conversations only
 	Shapes map[string]any                // a value of what Status, Dispatch and Settings answer, by its name in the description
 
+	// Insights counts a window of everything that is kept; nil: it is off. The answer is sent as it is.
+	Insights func(ctx context.Context, since, until time.Time) (any, error)
+
 	Receipt func() gateway.Receipt // how the last run ended; nil: it is not known
 
 	Lanes []string // names that a card may be given to
@@ -233,6 +236,7 @@ func (s *server) routes(r chi.Router) {
 
 	to.read.Get("/api/status", s.handle(s.status))
 	to.read.Get("/api/receipt", s.handle(s.lastRun))
+	to.read.Get("/api/insights", s.handle(s.insights))
 	to.read.Get("/api/sessions", s.handle(s.listSessions))
 	to.read.Get("/api/sessions/{session}", s.handle(s.showSession))
 	to.read.Get("/api/sessions/{session}/messages", s.handle(s.listMessages))

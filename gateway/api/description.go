@@ -27,7 +27,7 @@ var answeredTypes = map[string]any{
 }
 
 // shapesOfOthers are what Dispatch, Status and Settings answer; Options.Shapes tells their types.
-var shapesOfOthers = []string{"Why", "DispatchReport", "Status", "Settings", "Reloaded"}
+var shapesOfOthers = []string{"Why", "DispatchReport", "Status", "Settings", "Reloaded", "Insights"}
 
 // description gives the description of this API; it is made at the first call.
 func (o Options) description() func() (map[string]any, error) {

@@ -15,6 +15,9 @@ type Mutation struct {
 
 // List is every mutation there is. Code asks On with the same name.
 var List = []Mutation{
+	{"insights-believe-the-future", "sessiondb", "TestInsightsNameOddRowsAndCountTheOthers"},
+	{"insights-count-bad-json", "sessiondb", "TestInsightsNameOddRowsAndCountTheOthers"},
+	{"insights-add-negative-numbers", "sessiondb", "TestInsightsNameOddRowsAndCountTheOthers"},
 	{"pid-one-starts-nobody", "internal/homesocket", "TestWhatPidOneStartedIsBelowIt"},
 	{"layer-is-a-volume", "internal/volume", "TestEachFileSystemIsOfTheKindThatDecides"},
 	{"home-lock-is-ignored", "config", "TestAHeldHomeNamesItsHolder"},
