@@ -188,7 +188,7 @@ func (t *tally) usage(session string, u ModelUsage, first, last int64) {
 	case max(n.Calls, n.Prompt, n.Completion, n.Cached, n.CacheWrite, n.Reasoning) > tokensMost:
 		t.odd("usage beyond what a model can read", example)
 		return
-	case n.Cached+n.CacheWrite > n.Prompt:
+	case n.Prompt >= 0 && n.Cached+n.CacheWrite > n.Prompt:
 		t.odd("usage with more cached tokens than there were", example)
 		return
 	}
