@@ -250,7 +250,7 @@ func (in *importer) repoint(t *txn) error {
 			}
 			continue
 		}
-		path := filepath.Join(in.root.dir, boardDir(in.slug), name)
+		path := filepath.Join(in.root.dir, workDir(in.slug), name)
 		if err := t.must("move attachment", movePath, path, st.Size(), row.id); err != nil {
 			return err
 		}

@@ -76,6 +76,8 @@ var List = []Mutation{
 	{"vacuum-in-quarantine", "internal/sqlite", "TestVacuumLeavesADamagedFileAsItIs"},
 	{"upgrade-keeps-no-copy", "sessiondb", "TestAnUpgradeIsUndoneWithTheCopyThatItKept"},
 	{"restore-takes-any-schema", "sessiondb", "TestAnUpgradeIsUndoneWithTheCopyThatItKept"},
+	{"adopted-cards-run-twice", "kanban", "TestBoardsOfHermesAreAdoptedWhole"},
+	{"adopted-board-replaces-another", "kanban", "TestABoardThatIsHereIsLeftAloneWhenAnotherOfItsNameComes"},
 	{"backup-named-before-verified", "internal/sqlite", "TestADamagedDatabaseGetsNoBackupThatIsCalledGood"},
 	{"rewind-without-compare", "sessiondb", "TestRewindIsCompareAndSwap"},
 	{"resumed-pictures-are-doubled", "gateway", "TestAPictureIsSentAgainInTheSameBytesAfterARestart"},
