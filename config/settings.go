@@ -270,3 +270,10 @@ func looksSecret(name string) bool {
 	}
 	return false
 }
+
+// Defaults gives every setting that has a name of its own, with its default.
+func Defaults() map[string]Origin {
+	l := &loader{Loaded: Loaded{Origins: map[string]Origin{}}}
+	l.defaults()
+	return l.Origins
+}

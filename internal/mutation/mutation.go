@@ -78,6 +78,7 @@ var List = []Mutation{
 	{"restore-takes-any-schema", "sessiondb", "TestAnUpgradeIsUndoneWithTheCopyThatItKept"},
 	{"adopted-cards-run-twice", "kanban", "TestBoardsOfHermesAreAdoptedWhole"},
 	{"adopted-board-replaces-another", "kanban", "TestABoardThatIsHereIsLeftAloneWhenAnotherOfItsNameComes"},
+	{"what-was-not-reached-is-no-failure", "internal/hermeshome", "TestWhatWasNotReachedIsAFailureAndNeverSilent"},
 	{"backup-named-before-verified", "internal/sqlite", "TestADamagedDatabaseGetsNoBackupThatIsCalledGood"},
 	{"rewind-without-compare", "sessiondb", "TestRewindIsCompareAndSwap"},
 	{"resumed-pictures-are-doubled", "gateway", "TestAPictureIsSentAgainInTheSameBytesAfterARestart"},
