@@ -32,6 +32,10 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv(bareEnv); path != "" {
 		os.Exit(serveBare(path))
 	}
+	if spec := os.Getenv(containerEnv); spec != "" {
+		fmt.Fprintln(os.Stderr, beContainer(spec))
+		os.Exit(containerFailed)
+	}
 	if door := os.Getenv(playEnv); door != "" {
 		program = os.Getenv("GATEWAYD_TEST_PROGRAM")
 		os.Exit(playWorker(door))
@@ -49,6 +53,7 @@ func buildAndRun(m *testing.M) int {
 	defer os.RemoveAll(dir)
 	program = filepath.Join(dir, "gatewayd")
 	build := exec.Command("go", "build", "-tags", buildTags, "-ldflags", "-s -w", "-o", program, "../cmd/gatewayd")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as it ships: static
 	build.Stdout, build.Stderr = os.Stderr, os.Stderr
 	if err := build.Run(); err != nil {
 		fmt.Fprintln(os.Stderr, "build the program:", err)

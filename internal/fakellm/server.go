@@ -28,6 +28,7 @@ type Options struct {
 
 	PromptTokens func(Request) int64 // what an answer without a Usage of its own reports for the prompt; nil: 10
 	Addr         string              // where to listen; empty: 127.0.0.1 with a free port
+	Listener     net.Listener        // instead of Addr: one that somebody else made, such as one inside a container
 	Control      bool                // other processes may add to the script and read the requests; see Serve
 }
 
@@ -92,6 +93,10 @@ func Start(opts Options) *Server {
 		}
 		_ = s.http.Listener.Close()
 		s.http.Listener = listener
+	}
+	if opts.Listener != nil {
+		_ = s.http.Listener.Close()
+		s.http.Listener = opts.Listener
 	}
 	s.http.Start()
 	return s

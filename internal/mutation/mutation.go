@@ -19,6 +19,7 @@ var List = []Mutation{
 	{"insights-count-bad-json", "sessiondb", "TestInsightsNameOddRowsAndCountTheOthers"},
 	{"insights-add-negative-numbers", "sessiondb", "TestInsightsNameOddRowsAndCountTheOthers"},
 	{"pid-one-starts-nobody", "internal/homesocket", "TestWhatPidOneStartedIsBelowIt"},
+	{"pid-one-does-not-reap", "e2e", "TestPidOneReapsAStormOfOrphansAndKnowsHowItsWorkersEnded"},
 	{"layer-is-a-volume", "internal/volume", "TestEachFileSystemIsOfTheKindThatDecides"},
 	{"home-lock-is-ignored", "config", "TestAHeldHomeNamesItsHolder"},
 	{"tools-weigh-nothing", "gateway", "TestAGuestsToolsWeighInTheWindow"},

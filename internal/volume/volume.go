@@ -87,11 +87,18 @@ func Of(dir string) (Volume, error) {
 	if err != nil {
 		return Volume{}, err
 	}
-	return Volume{Mount: mount, Dir: dir, Kind: kindOf(mount, temporary(there), os.Getpid() == 1)}, nil
+	return Volume{Mount: mount, Dir: dir, Kind: kindOf(mount, temporary(there), first())}, nil
 }
 
-// kindOf: what is below the directory of temporary files is meant to go. To pid 1, which is a container's only program, the root is
-// the container's layer whatever the engine made it of.
+// first tells whether pid 1 runs this program, in this process or in the one that it was called beside: nowhere but in a container does it.
+func first() bool {
+	one, err := procfs.ReadStat(1)
+	self, serr := procfs.ReadStat(os.Getpid())
+	return err == nil && serr == nil && one.Comm == self.Comm
+}
+
+// kindOf: what is below the directory of temporary files is meant to go. Where this program is
+// pid 1 the root is the container's layer, whatever the engine made it of.
 func kindOf(mount procfs.Mount, temporary, first bool) Kind {
 	kind := OfType(mount.FSType)
 	switch {
