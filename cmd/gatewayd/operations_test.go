@@ -73,7 +73,7 @@ func TestEveryExitCodeIsExplained(t *testing.T) {
 // Whatever the doctor and the health page name has a row that says what to do about it.
 func TestEveryCheckIsExplained(t *testing.T) {
 	for heading, files := range map[string][]string{
-		"Checks of `/health/detailed`": {"*.go"}, "Checks of `gatewayd doctor`": {"doctor*.go", "../../internal/doctor/*.go"},
+		"Checks of `/health/detailed`": {"*.go"}, "Checks of `gatewayd doctor`": {"*.go", "../../internal/doctor/*.go"},
 	} {
 		rows := operations(t, heading)
 		named := checkNames(t, heading, files)
