@@ -201,8 +201,9 @@ type RunFilter struct {
 	Owner    *string // nil: of all
 	Session  string  // empty: of all
 	Response string
-	Open     bool // those without an end
-	Limit    int  // 0: 50; at most 500, but for Open, which gives all
+	UID      string // of the message
+	Open     bool   // those without an end
+	Limit    int    // 0: 50; at most 500, but for Open, which gives all
 }
 
 // Runs lists runs.
@@ -218,8 +219,8 @@ func (s *Store) Runs(ctx context.Context, f RunFilter) ([]Run, error) {
 	if f.Owner != nil {
 		owner = *f.Owner
 	}
-	return s.queryRuns(ctx, ` WHERE (?1 IS NULL OR owner = ?1) AND (?2 IS NULL OR session_id = ?2) AND (NOT ?3 OR ended_at IS NULL) AND (?5 IS NULL OR response = ?5)
- ORDER BY created_at DESC, id DESC LIMIT ?4`, owner, null(f.Session), f.Open, limit, null(f.Response))
+	return s.queryRuns(ctx, ` WHERE (?1 IS NULL OR owner = ?1) AND (?2 IS NULL OR session_id = ?2) AND (NOT ?3 OR ended_at IS NULL) AND (?5 IS NULL OR response = ?5) AND (?6 IS NULL OR uid = ?6)
+ ORDER BY created_at DESC, id DESC LIMIT ?4`, owner, null(f.Session), f.Open, limit, null(f.Response), null(f.UID))
 }
 
 func (s *Store) queryRuns(ctx context.Context, where string, args ...any) (out []Run, err error) {

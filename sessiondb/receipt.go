@@ -110,6 +110,15 @@ func (s *Store) turnRows(ctx context.Context, query, session, turn string, first
 	return rows, err
 }
 
+// TurnRows gives the rows that a turn has stored until now, in any state and as they were written.
+func (s *Store) TurnRows(ctx context.Context, session, turn string) ([]Message, error) {
+	rows, err := s.turnRows(ctx, selectTurn, session, turn, 0, math.MaxInt64)
+	if err != nil {
+		return nil, fmt.Errorf("read the turn's rows: %w", err)
+	}
+	return rows, nil
+}
+
 // Proof says what the rows tell of a receipt. What is a sentence for a person.
 type Proof struct {
 	Receipt Receipt `json:"receipt"`

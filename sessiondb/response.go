@@ -128,6 +128,21 @@ func (s *Store) Response(ctx context.Context, owner, id string) (out Response, e
 	return out, err
 }
 
+// ResponseOf finds the response of an owner by the uid of the message that it answers.
+func (s *Store) ResponseOf(ctx context.Context, owner, uid string) (out Response, found bool, err error) {
+	err = s.file.Read(ctx, func(c *sqlite.Conn) error {
+		found = false
+		for r, err := range c.Query(`SELECT `+responseColumns+` FROM responses WHERE uid = ? AND owner = ?`, uid, owner) {
+			if err != nil {
+				return fmt.Errorf("read response: %w", err)
+			}
+			out, found = scanResponse(r), true
+		}
+		return nil
+	})
+	return out, found, err
+}
+
 func errResponseMissing(id string) error {
 	return &problem.Error{Kind: problem.NotFound, Thing: fmt.Sprintf("response %.80q", id), What: "does not exist", Remedy: "responses are kept for a while (api.keep_responses), and not with `store: false`"}
 }
