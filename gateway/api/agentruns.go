@@ -98,6 +98,11 @@ func (p *prompt) takeHistory(o object) error {
 // createAgentRun answers POST /v1/runs: 202, the message is stored and its turn comes by itself.
 func (s *server) createAgentRun(r *http.Request) (answer, error) {
 	ask, err := s.readRunAsk(r)
+	if err == nil && begunBefore(r.Context()) {
+		if run, found, err := s.recallRun(r); found || err != nil {
+			return answer{http.StatusAccepted, runBody(run)}, err
+		}
+	}
 	if err == nil {
 		err = s.fetch(r.Context(), ask.Images)
 	}

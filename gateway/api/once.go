@@ -41,6 +41,8 @@ type Once interface {
 var recallable = map[string]bool{
 	"/v1/chat/completions":             true,
 	"/api/sessions/{session}/messages": true,
+	"/v1/responses":                    true,
+	"/v1/runs":                         true,
 	"/api/boards/{board}/tasks":        true, // the board itself remembers the key beside the card
 }
 

@@ -21,6 +21,7 @@ type Responses interface {
 	ContinueResponse(ctx context.Context, r, before sessiondb.Response) (bool, error)
 	EndResponse(ctx context.Context, r sessiondb.Response) error
 	Response(ctx context.Context, owner, id string) (sessiondb.Response, error)
+	ResponseOf(ctx context.Context, owner, uid string) (sessiondb.Response, bool, error)
 	DeleteResponse(ctx context.Context, owner, id string) error
 	TurnOf(ctx context.Context, uid string) ([]sessiondb.Message, error)
 	Fork(ctx context.Context, from string, upTo int64, n sessiondb.NewSession) (sessiondb.Session, error)

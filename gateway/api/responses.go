@@ -80,6 +80,9 @@ func (s *server) createResponse(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
+	if begunBefore(r.Context()) && s.recallResponse(w, r, want) {
+		return
+	}
 	if err := s.fetch(r.Context(), want.Images); err != nil {
 		s.fail(w, r, err)
 		return
