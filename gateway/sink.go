@@ -18,6 +18,7 @@ type sink struct {
 	closed  bool
 	nobody  bool // there is no reader
 	dropped bool
+	first   int // events that were there at the beginning and are not taken yet
 	done    chan struct{}
 	feed    *feed // of the session; takes each event too
 }
@@ -43,6 +44,17 @@ func newSink(read func(Event)) *sink {
 // also gives each event to a session's feed, before anybody puts one.
 func (s *sink) also(f *feed) { s.feed = f }
 
+// begin gives the reader what was before it came, before anything else. That does not make it a slow one.
+func (s *sink) begin(events []Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range events {
+		s.pending = append(s.pending, queued{event: e})
+	}
+	s.first = len(s.pending)
+	s.signal()
+}
+
 // put never blocks.
 func (s *sink) put(e Event) {
 	if s.feed != nil {
@@ -60,7 +72,7 @@ func (s *sink) put(e Event) {
 	} else {
 		s.pending = append(s.pending, queued{event: e})
 	}
-	if len(s.pending) > sinkEvents || s.bytes > sinkBytes {
+	if len(s.pending)-s.first > sinkEvents || s.bytes > sinkBytes {
 		s.dropped, s.pending, s.bytes = true, nil, 0
 	}
 	s.signal()
@@ -107,7 +119,7 @@ func (s *sink) pump(read func(Event)) {
 func (s *sink) take() (events []queued, end bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	events, s.pending, s.bytes = s.pending, nil, 0
+	events, s.pending, s.bytes, s.first = s.pending, nil, 0, 0
 	return events, s.closed || s.dropped
 }
 

@@ -19,6 +19,7 @@ type Store interface {
 	Settings(ctx context.Context, session string) (sessiondb.Settings, error)
 	TakeModel(ctx context.Context, session string) (sessiondb.Settings, error)
 	Receipt(ctx context.Context, session, turn string, first, last int64) (sessiondb.Receipt, error)
+	TurnRows(ctx context.Context, session, turn string) ([]sessiondb.Message, error)
 	HasMessage(ctx context.Context, uid string) (bool, error)
 	Toolset(ctx context.Context, session string) ([]byte, error)
 	FixToolset(ctx context.Context, session string, list []byte) ([]byte, error)

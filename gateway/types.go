@@ -110,6 +110,8 @@ type Event struct {
 	Life     string    // of EventWatching: the daemon's; where it is another one, a turn is told anew and not on
 	Result   *Result   // of EventEnded
 	Approval *Approval // of EventApproval and EventDecided; read-only
+
+	from string // of one kept for later watchers without its text: the call by which the text is found in the turn's rows
 }
 
 // Result is what became of a turn. Exactly one of Completed, Interrupted and Failed is true. Text is what a person may be

@@ -8,10 +8,12 @@ import (
 	"gatewayd/sessiondb"
 )
 
-// Bounds of what is kept of a running turn for those who begin to watch it later.
+// Bounds of what is kept of a running turn for those who begin to watch it later. Texts beyond ringBytes are left to the rows that hold
+// them; what is not stored yet stays.
 const (
-	ringEvents = 512
+	ringEvents = 16_384 // far above what the steps of a turn can tell
 	ringBytes  = 256 << 10
+	ringPiece  = 4_096 // deltas are joined up to here
 )
 
 // feeds is who watches which session. A feed is there while a turn runs or somebody watches.
@@ -32,6 +34,7 @@ type feed struct {
 	turn     string
 	ring     []Event
 	bytes    int
+	most     int // bytes at which texts are left to the rows next
 	watchers map[*sink]struct{}
 }
 
@@ -61,7 +64,7 @@ func (f *feed) leave() {
 // begin says that a turn has its first row.
 func (f *feed) begin(turn, uid, text string) {
 	f.mu.Lock()
-	f.turn, f.ring, f.bytes = turn, nil, 0
+	f.turn, f.ring, f.bytes, f.most = turn, nil, 0, ringBytes
 	f.mu.Unlock()
 	f.put(Event{Kind: EventTurn, UID: uid, Text: text})
 }
@@ -95,14 +98,17 @@ func (f *feed) put(e Event) {
 
 // keep puts an event into the ring. Deltas are joined up to a size, so the ring holds words and not letters.
 func (f *feed) keep(e Event) {
-	if n := len(f.ring); n > 0 && joinable(f.ring[n-1], e) && len(f.ring[n-1].Text) < 4_096 {
+	if n := len(f.ring); n > 0 && joinable(f.ring[n-1], e) && len(f.ring[n-1].Text) < ringPiece {
 		f.ring[n-1].Text += e.Text
 		f.ring[n-1].Seq = e.Seq
 	} else {
 		f.ring = append(f.ring, e)
 	}
 	f.bytes += len(e.Text)
-	for len(f.ring) > 1 && (len(f.ring) > ringEvents || f.bytes > ringBytes) {
+	if f.bytes > f.most {
+		f.slim()
+	}
+	if len(f.ring) > ringEvents {
 		f.bytes -= len(f.ring[0].Text)
 		f.ring = f.ring[1:]
 	}
@@ -111,10 +117,7 @@ func (f *feed) keep(e Event) {
 func (f *feed) attach(w *sink) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	w.put(Event{Kind: EventWatching, Seq: f.seq, Turn: f.turn, Life: f.all.life})
-	for _, e := range f.ring {
-		w.put(e)
-	}
+	w.begin(append([]Event{{Kind: EventWatching, Seq: f.seq, Turn: f.turn, Life: f.all.life}}, f.ring...))
 	f.watchers[w] = struct{}{}
 }
 
@@ -125,8 +128,8 @@ func (f *feed) detach(w *sink) {
 	f.leave()
 }
 
-// Watch gives the events of whatever turns run in a session, EventWatching first, then from the beginning of the turn that runs now
-// (at least its newest ones, which are bounded), until ctx ends. It may be called again at any time: Event.Seq tells what was seen already. The sink is
+// Watch gives the events of whatever turns run in a session, EventWatching first, then from the beginning of the turn that runs now,
+// however long it is (see feed.slim), until ctx ends. It may be called again at any time: Event.Seq tells what was seen already. The sink is
 // called from one goroutine. The error says that the watcher was too slow and was cut off.
 func (g *Gateway) Watch(ctx context.Context, session string, sink func(Event)) error {
 	return g.Attach(session, sink)(ctx)
@@ -135,7 +138,7 @@ func (g *Gateway) Watch(ctx context.Context, session string, sink func(Event)) e
 // Attach is Watch in two steps: when it has returned, no event of the session is missed, and who calls the rest, which must be
 // called, waits until ctx ends.
 func (g *Gateway) Attach(session string, sink func(Event)) (wait func(ctx context.Context) error) {
-	f, w := g.feeds.open(session), newSink(sink)
+	f, w := g.feeds.open(session), newSink(g.whole(session, sink))
 	f.attach(w)
 	return func(ctx context.Context) error {
 		select {
