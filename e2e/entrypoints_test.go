@@ -42,6 +42,8 @@ func entrances() []entrance {
 			}
 			return string(out)
 		}},
+		{"chat --jsonl", (*ways).lines},
+		{"api accepted", (*ways).accepted},
 		{"worker", (*ways).card},
 		{"page", (*ways).page},
 	}
@@ -49,6 +51,31 @@ func entrances() []entrance {
 
 // ways is a daemon with all its entrances.
 type ways struct{ *scene }
+
+// lines has a front end say it.
+func (w *ways) lines(text string) string {
+	f := w.front()
+	f.enter("lines")
+	f.prompt(text)
+	answer := f.complete(patience).Params.Text
+	_ = f.in.Close()
+	f.leaves(exitBound)
+	return answer
+}
+
+// accepted hands it over and reads what became of it in the rows.
+func (w *ways) accepted(text string) (answer string) {
+	w.handOver("accepted", text, "queue")
+	w.until("what was accepted is answered", func() bool {
+		rows := w.rows("accepted")
+		if len(rows) == 0 {
+			return false
+		}
+		answer = rows[len(rows)-1].Content
+		return rows[len(rows)-1].Role == "assistant" && strings.Contains(answer, agreed)
+	})
+	return answer
+}
 
 const (
 	houseRules = "House rules: answer with the word heron."

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -16,15 +17,19 @@ import (
 	"gatewayd/sessiondb"
 )
 
-// prompt is a model that answers at once and notes when it was asked.
+// prompt is a model that notes when it was asked. It answers at once, or after a time of thinking.
 type prompt struct {
-	mu    sync.Mutex
-	asked []time.Time
+	thinks func() time.Duration // nil: not at all
+	mu     sync.Mutex
+	asked  []time.Time
 }
 
 func (p *prompt) Describe() provider.Description { return provider.Description{Name: "at-once"} }
 
 func (p *prompt) Complete(context.Context, provider.Request, func(provider.Delta)) (provider.Response, error) {
+	if p.thinks != nil {
+		<-time.After(p.thinks())
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.asked = append(p.asked, time.Now())
@@ -63,7 +68,10 @@ func figureGateway(t *testing.T, store gateway.Store, model provider.Model) *gat
 // turnFigures measures what a turn costs beside the model: its request made of a long conversation, and its rows beside those of
 // many others.
 func turnFigures(t *testing.T) []figure {
-	return append(assemblyFigure(t), persistenceFigure(t)...)
+	figures := append(assemblyFigure(t), persistenceFigure(t, "64 turns at once, a write of their rows, p99", &prompt{}, 12)...)
+	return append(figures, persistenceFigure(t, "the same with a model that takes 0.5 to 1.5 s", &prompt{thinks: func() time.Duration {
+		return time.Duration(500+rand.IntN(1000)) * time.Millisecond
+	}}, 4)...)
 }
 
 // assemblyFigure measures from a message until the model is asked, in a conversation of 10,000 rows: with the rows of the turn before in
@@ -106,8 +114,10 @@ func assemblies(t *testing.T, o sessiondb.Options) (took []float64) {
 	return took
 }
 
-// persistenceFigure has 64 conversations take turns at once, as fast as they can, and looks at the writes of their rows.
-func persistenceFigure(t *testing.T) []figure {
+// persistenceFigure has 64 conversations take so many turns at once, as fast as their model lets them, and looks at the writes of their
+// rows. With a model that answers at once all of them write all the time, so that a write waits for the CPU of 64 others; with one that
+// thinks they are as many turns as before, and write when they have something to write.
+func persistenceFigure(t *testing.T, what string, model *prompt, turns int) []figure {
 	s := &clocked{Store: figureStore(t)}
 	floor, err := sqlite.NewFloor(filepath.Dir(s.File().Path()))
 	if err != nil {
@@ -121,11 +131,11 @@ func persistenceFigure(t *testing.T) []figure {
 		}
 	}
 	sample()
-	g := figureGateway(t, s, &prompt{})
+	g := figureGateway(t, s, model)
 	var wg sync.WaitGroup
 	for n := range 64 {
 		wg.Go(func() {
-			for range 12 {
+			for range turns {
 				r, err := g.Say(t.Context(), gateway.Say{Session: fmt.Sprintf("figure-%d", n), Source: gateway.SourceCLI, Text: "hello"}, nil)
 				if err != nil || !r.Completed {
 					t.Errorf("%+v, %v", r, err)
@@ -136,7 +146,7 @@ func persistenceFigure(t *testing.T) []figure {
 	}
 	wg.Wait()
 	sample()
-	return []figure{atMost("64 turns at once, a write of their rows, p99", quantile(s.took, 0.99), "µs", "overwrite + fdatasync, p99", quantile(syncs, 0.99), 3)}
+	return []figure{atMost(what, quantile(s.took, 0.99), "µs", "overwrite + fdatasync, p99", quantile(syncs, 0.99), 3)}
 }
 
 // conversationFigure looks at what 200 conversations that nobody continues cost a daemon.
