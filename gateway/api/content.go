@@ -111,6 +111,11 @@ func takeImage(part object) (provider.Image, error) {
 			return provider.Image{}, err
 		}
 	}
+	return imageAt(place, address)
+}
+
+// imageAt is an image by its URL: a data: URL with its bytes, or where they are to be fetched.
+func imageAt(place, address string) (provider.Image, error) {
 	if rest, ok := strings.CutPrefix(address, "data:"); ok {
 		return inlineImage(place, rest)
 	}

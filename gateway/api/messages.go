@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gatewayd/gateway"
+	"gatewayd/gateway/provider"
 	"gatewayd/gateway/slash"
 )
 
@@ -23,6 +24,7 @@ var modes = map[string]gateway.Mode{
 type posted struct {
 	Text, Mode, Source, UID string
 	Wait                    bool
+	Images                  []provider.Image
 }
 
 func (s *server) readPosted(r *http.Request) (posted, error) {
@@ -31,16 +33,35 @@ func (s *server) readPosted(r *http.Request) (posted, error) {
 		return posted{}, err
 	}
 	var p posted
-	if err := o.read(into("text", &p.Text), into("mode", &p.Mode), into("uid", &p.UID), into("wait", &p.Wait), sourceInto(&p.Source)); err != nil {
+	if err := o.read(into("text", &p.Text), func(o object) error { return takeShown(o, &p.Images) }, into("mode", &p.Mode), into("uid", &p.UID), into("wait", &p.Wait), sourceInto(&p.Source)); err != nil {
 		return posted{}, err
 	}
-	if strings.TrimSpace(p.Text) == "" {
+	if strings.TrimSpace(p.Text) == "" && len(p.Images) == 0 {
 		return posted{}, errField("text", "is empty; it is what is said")
 	}
 	if _, known := modes[p.Mode]; !known && p.Mode != "" {
 		return posted{}, errField("mode", "must be queue, steer, redirect, interrupt or refuse, not %.50q", p.Mode)
 	}
 	return p, nil
+}
+
+// takeShown reads images: URLs, of their bytes or of where these are.
+func takeShown(o object, images *[]provider.Image) error {
+	var list []string
+	if err := take(o, "images", &list); err != nil {
+		return err
+	}
+	if len(list) > provider.MaxImages {
+		return errCode(codePart, o.name("images"), "has %d images; %d are the most in a message", len(list), provider.MaxImages)
+	}
+	for i, address := range list {
+		image, err := imageAt(fmt.Sprintf("%s[%d]", o.name("images"), i), address)
+		if err != nil {
+			return err
+		}
+		*images = append(*images, image)
+	}
+	return nil
 }
 
 // say answers POST /api/sessions/{session}/messages. The message is committed before the answer, 202, and its turn comes by itself;
@@ -57,7 +78,11 @@ func (s *server) say(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	say := gateway.Say{Session: session, Source: p.Source, Text: p.Text, UID: cmp.Or(p.UID, onceUID(r.Context()))}
+	if err := s.fetch(r.Context(), p.Images); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	say := gateway.Say{Session: session, Source: p.Source, Text: p.Text, Images: p.Images, UID: cmp.Or(p.UID, onceUID(r.Context()))}
 	if begunBefore(r.Context()) && s.recallSaid(w, r, say, p.Wait) {
 		return
 	}
@@ -74,6 +99,7 @@ func (s *server) say(w http.ResponseWriter, r *http.Request) {
 	}
 	if command && reply.Say != nil {
 		say = *reply.Say
+		say.Images = p.Images
 	}
 	switch {
 	case p.Wait:
