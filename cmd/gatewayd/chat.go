@@ -29,6 +29,9 @@ func (c *cli) chatVerb() *cobra.Command {
 			"`gatewayd chat \"what is wrong here?\" < build.log`. A - stands for standard input.\n\n" +
 			"With --jsonl another program speaks: one JSON object per line, as docs/chat.md says.",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if how.lines && len(how.images) > 0 {
+				return usagef("--image and --jsonl exclude each other")
+			}
 			if how.lines {
 				return c.jsonl(cmd.Context(), how.session, args)
 			}
@@ -37,6 +40,7 @@ func (c *cli) chatVerb() *cobra.Command {
 	})
 	flags := cmd.Flags()
 	flags.StringVar(&how.session, "session", "", "conversation to go on with, by its id or title (default: a new one)")
+	flags.StringArrayVar(&how.images, "image", nil, "picture `FILE` (PNG, JPEG, GIF or WebP) to show beside TEXT; may be given several times")
 	flags.BoolVar(&how.begin, "new", false, "begin a new conversation; with --session, under that name, and only if there is none")
 	flags.BoolVar(&how.whole, "no-stream", false, "print answers in one piece, when they are complete")
 	flags.BoolVar(&how.reasoning, "reasoning", false, "show the model's reasoning, on a terminal")
@@ -50,6 +54,7 @@ func (c *cli) chatVerb() *cobra.Command {
 type chatFlags struct {
 	taste
 	session      string
+	images       []string
 	begin, lines bool
 }
 
@@ -61,6 +66,13 @@ func (c *cli) chat(ctx context.Context, how chatFlags, args []string) error {
 	}
 	in, person := terminalOf(c.std.in)
 	person = person && isTerminal(c.std.in) && len(args) == 0
+	if person && len(how.images) > 0 {
+		return usagef("--image goes with TEXT: what is to be said of it?")
+	}
+	shown, err := picturesOf(how.images)
+	if err != nil {
+		return err
+	}
 	text := ""
 	if !person {
 		if text, err = c.toSay(args); err != nil {
@@ -74,7 +86,7 @@ func (c *cli) chat(ctx context.Context, how chatFlags, args []string) error {
 	if out, drawn := terminalOf(c.std.out); person && drawn && c.drawable() {
 		return c.onDesk(ctx, in, out, session, begun, how.taste)
 	}
-	t := &talk{client: cl, out: c.std.out, err: c.std.err, json: c.json, whole: how.whole, session: session}
+	t := &talk{client: cl, out: c.std.out, err: c.std.err, json: c.json, whole: how.whole, session: session, images: shown}
 	return t.run(ctx, c.std.in, text, person)
 }
 
@@ -169,6 +181,7 @@ type talk struct {
 	json     bool
 	whole    bool // the answer in one piece
 	session  string
+	images   []string // shown beside what is said, as URLs
 
 	lines      <-chan string    // what a person types; nil: nobody can be asked
 	interrupts <-chan os.Signal // Ctrl-C

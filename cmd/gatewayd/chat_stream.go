@@ -76,8 +76,12 @@ type turnEnd struct {
 }
 
 // open says a text in a conversation and gives the stream of its turn. The turn ends when the stream is closed.
-func (cl *client) open(ctx context.Context, session, text, mode string) (*http.Response, error) {
-	return cl.send(ctx, http.MethodPost, sessionPath(session, "/messages"), map[string]any{"text": text, "mode": mode, "source": "cli", "wait": true})
+func (cl *client) open(ctx context.Context, session, text, mode string, images ...string) (*http.Response, error) {
+	body := map[string]any{"text": text, "mode": mode, "source": "cli", "wait": true}
+	if len(images) > 0 {
+		body["images"] = images
+	}
+	return cl.send(ctx, http.MethodPost, sessionPath(session, "/messages"), body)
 }
 
 // events reads a stream of events to its end. A line may have any length. io.EOF is no error: what is missing then is the event by

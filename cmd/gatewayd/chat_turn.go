@@ -75,7 +75,7 @@ func (t *talk) listen(ctx context.Context, session, text string, to chan<- heard
 			return false
 		}
 	}
-	resp, err := t.open(ctx, session, text, "")
+	resp, err := t.open(ctx, session, text, "", t.images...)
 	if err != nil {
 		hand(heard{err: err, end: true})
 		return

@@ -122,6 +122,10 @@ func (k keptStore) Prompt(ctx context.Context, hash string) (string, error) {
 	return lent(k, ctx, func(s *sessiondb.Store) (string, error) { return s.Prompt(ctx, hash) })
 }
 
+func (k keptStore) TurnRows(ctx context.Context, session, turn string) ([]sessiondb.Message, error) {
+	return lent(k, ctx, func(s *sessiondb.Store) ([]sessiondb.Message, error) { return s.TurnRows(ctx, session, turn) })
+}
+
 func (k keptStore) HasMessage(ctx context.Context, uid string) (bool, error) {
 	return lent(k, ctx, func(s *sessiondb.Store) (bool, error) { return s.HasMessage(ctx, uid) })
 }

@@ -57,6 +57,14 @@ func (k keptStore) Response(ctx context.Context, owner, id string) (sessiondb.Re
 	return lent(k, ctx, func(s *sessiondb.Store) (sessiondb.Response, error) { return s.Response(ctx, owner, id) })
 }
 
+func (k keptStore) ResponseOf(ctx context.Context, owner, uid string) (one sessiondb.Response, found bool, err error) {
+	err = k.do(ctx, func(s *sessiondb.Store) error {
+		one, found, err = s.ResponseOf(ctx, owner, uid)
+		return err
+	})
+	return one, found, err
+}
+
 func (k keptStore) DeleteResponse(ctx context.Context, owner, id string) error {
 	return k.do(ctx, func(s *sessiondb.Store) error { return s.DeleteResponse(ctx, owner, id) })
 }
