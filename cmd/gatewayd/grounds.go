@@ -94,9 +94,9 @@ func examineVolumes(cfg config.Config) (checks []check) {
 // heldElsewhere: two daemons of one home are a mistake of whoever set them up, and trying again does not mend it.
 func heldElsewhere(err error) error { return asConfig(err, problem.Busy) }
 
-// refusedStart makes what a supervisor cannot mend by starting again a matter of configuration: a volume that is full, files that this
-// user may not write.
-func refusedStart(err error) error { return asConfig(err, problem.Full, problem.Denied) }
+// refusedStart makes what a supervisor cannot mend by starting again a matter of configuration: files that this
+// user may not write. A full volume is none: space comes back, and then nobody should have to start the daemon by hand.
+func refusedStart(err error) error { return asConfig(err, problem.Denied) }
 
 // asConfig gives a problem of one of these kinds the kind whose exit code says that a person has to act.
 func asConfig(err error, kinds ...problem.Kind) error {
