@@ -152,6 +152,8 @@ type Database struct {
 type Backup struct {
 	// Every so often; 0 leaves backups to `gatewayd backup`.
 	Every time.Duration `yaml:"every" default:"24h"`
+	// At is a time of day in local time, as 03:30: one round a day then, instead of every so often; empty is every.
+	At string `yaml:"at" kind:"clock"`
 	// Keep so many of each database.
 	Keep int `yaml:"keep" default:"7" min:"1" max:"10000"`
 	// Dir is where they are kept; empty is the home's "backups" directory. Another disk is better.

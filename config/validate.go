@@ -182,6 +182,10 @@ func checkWord(word string, tag reflect.StructTag) error {
 		return checkOrigin(word)
 	case "hostport":
 		return checkHostPort(word)
+	case "clock":
+		if _, err := time.Parse("15:04", word); err != nil {
+			return errors.New("must be a time of day such as 03:30")
+		}
 	case "envname":
 		if !envName.MatchString(word) {
 			return errors.New("must be the name of a variable, such as OPENAI_API_KEY, not its value")

@@ -17,7 +17,7 @@ func (r *Root) MetaPath(slug Slug) string { return filepath.Join(r.dir, boardDir
 
 // BackupOptions say what of a board a backup counts and takes along.
 func (r *Root) BackupOptions(slug Slug, dir string, keep int) sqlite.BackupOptions {
-	return sqlite.BackupOptions{Dir: dir, Keep: keep, Tables: counted, Beside: []string{r.MetaPath(slug)}}
+	return sqlite.BackupOptions{Dir: dir, Keep: keep, Tables: counted, Beside: []string{r.MetaPath(slug)}, Files: r.AttachmentsDir(slug)}
 }
 
 // Backup makes one verified backup of the board beside whoever works on it.

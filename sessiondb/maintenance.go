@@ -17,8 +17,11 @@ func BackupOptions(dir string, keep int) sqlite.BackupOptions {
 }
 
 // Backup makes one verified backup beside the running daemon and keeps so many; 0 is sqlite.DefaultKeep.
-func (s *Store) Backup(ctx context.Context, dir string, keep int) (sqlite.Backup, error) {
-	return s.file.Backup(ctx, BackupOptions(dir, keep))
+// Small files that belong to it are copied along.
+func (s *Store) Backup(ctx context.Context, dir string, keep int, beside ...string) (sqlite.Backup, error) {
+	o := BackupOptions(dir, keep)
+	o.Beside = beside
+	return s.file.Backup(ctx, o)
 }
 
 // RepairOptions tell sqlite.Repair what a state.db is. The search indexes are made empty where they cannot be filled

@@ -32,18 +32,23 @@ func backupDir(cfg config.Config) string {
 
 func (c *cli) backupVerb() *cobra.Command {
 	var to string
+	var secrets bool
 	cmd := c.readVerb(&cobra.Command{
 		Use: "backup", Short: "Copy state.db and every board, verified, beside the running daemon", Args: verbs,
-		Long: "Copy state.db and every board. A copy gets its name when its pages and rows were checked; of each database the newest\nbackup.keep copies stay. The daemon may run or not.",
+		Long: "Copy state.db and every board. A copy gets its name when its pages and rows were checked; of each database the newest\nbackup.keep copies stay. The daemon may run or not.\n\nThe files of cards, board.json and config.yaml are copied along. Keys are not, unless --with-secrets says so: .env, api.key,\nkeys.json, runs.secret and the file of model.api_key_file if it is in the home. Such a copy is as secret as they are.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			loaded, err := c.load()
 			if err != nil {
 				return err
 			}
-			if to == "" {
+			kept := to == ""
+			if kept {
 				to = backupDir(loaded.Config)
 			}
-			made, failed := backupFiles(cmd.Context(), loaded.Config, to)
+			made, failed := backupFiles(cmd.Context(), loaded.Config, to, secrets)
+			if kept && (len(made) > 0 || failed != nil) {
+				failed = joined(loaded.Home, failed)
+			}
 			if len(made) == 0 && failed == nil {
 				return &problem.Error{Kind: problem.NotFound, Thing: "home " + loaded.Home, What: "has nothing to back up yet", Remedy: "start one: gatewayd chat hello"}
 			}
@@ -55,13 +60,14 @@ func (c *cli) backupVerb() *cobra.Command {
 			return errors.Join(failed, err)
 		},
 	})
+	cmd.Flags().BoolVar(&secrets, "with-secrets", false, "copy the home's keys along, for a new machine")
 	cmd.Flags().StringVar(&to, "to", "", "directory to keep them in (default backup.dir)")
 	cmd.AddCommand(c.backupListVerb())
 	return cmd
 }
 
 // backupFiles copies what is there. One that fails does not keep the others from being copied.
-func backupFiles(ctx context.Context, cfg config.Config, to string) (made []sqlite.Backup, failed error) {
+func backupFiles(ctx context.Context, cfg config.Config, to string, secrets bool) (made []sqlite.Backup, failed error) {
 	add := func(path, label string, o sqlite.BackupOptions) {
 		b, err := sqlite.BackupFile(ctx, path, label, o)
 		if problem.Is(err, problem.NotFound) {
@@ -72,7 +78,9 @@ func backupFiles(ctx context.Context, cfg config.Config, to string) (made []sqli
 		}
 		failed = errors.Join(failed, err)
 	}
-	add(storePath(cfg), "state.db", sessiondb.BackupOptions(to, cfg.Backup.Keep))
+	store := sessiondb.BackupOptions(to, cfg.Backup.Keep)
+	store.Beside = homeFiles(cfg, secrets)
+	add(storePath(cfg), "state.db", store)
 	root, err := kanban.OpenRoot(cfg.Kanban.Root)
 	if problem.Is(err, problem.NotFound) {
 		return made, failed
@@ -139,27 +147,66 @@ func rowsOf(counts map[string]int64) string {
 func (c *cli) restoreVerb() *cobra.Command {
 	var dry bool
 	cmd := c.readVerb(&cobra.Command{
-		Use: "restore BACKUP", Short: "Put a backup in its database's place", Args: exactly(1),
-		Long: "Put a backup in its database's place, in this home. BACKUP is a directory that `gatewayd backup` made. Nothing may have the\ndatabase open, the daemon least. The file that is replaced is kept beside it.",
+		Use: "restore BACKUP...", Short: "Put backups in their databases' places", Args: atLeast(1),
+		Long: "Put a backup in its database's place, in this home. BACKUP is a directory that `gatewayd backup` made, or one that\nholds such directories: of each database the newest is taken then. Nothing may have the database open, the daemon least.\nThe file that is replaced is kept beside it. Files of the home and of cards come back where none is.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			loaded, err := c.load()
 			if err != nil {
 				return err
 			}
-			o, err := restoreOptions(loaded.Config, args[0])
-			if err != nil {
-				return err
+			for _, dir := range chosenBackups(args) {
+				err = errors.Join(err, c.restoreOne(cmd.Context(), loaded.Config, dir, dry))
 			}
-			o.DryRun = dry
-			r, err := sqlite.Restore(cmd.Context(), o)
-			if err != nil {
-				return err
-			}
-			return c.emit(r, func(w io.Writer) { printRestore(w, r) })
+			return err
 		},
 	})
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would happen and change nothing")
 	return cmd
+}
+
+func (c *cli) restoreOne(ctx context.Context, cfg config.Config, dir string, dry bool) error {
+	o, err := restoreOptions(cfg, dir)
+	if err != nil {
+		return err
+	}
+	o.DryRun = dry
+	r, err := sqlite.Restore(ctx, o)
+	if err == nil && !dry && o.Files != "" {
+		err = repoint(ctx, cfg, r)
+	}
+	if err != nil {
+		return err
+	}
+	return c.emit(r, func(w io.Writer) { printRestore(w, r) })
+}
+
+// repoint lets the rows of a restored board find their files, also where the home is another one.
+func repoint(ctx context.Context, cfg config.Config, r sqlite.RestoreReport) error {
+	root, err := kanban.OpenRoot(cfg.Kanban.Root)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	name, _ := strings.CutPrefix(r.Backup.Manifest.Database, kanban.BoardLabel(""))
+	return root.Repoint(ctx, kanban.Slug(name), r.Backup.Manifest.Path)
+}
+
+// chosenBackups are those that are named; for a directory of backups, the newest of each database that was no upgrade's copy.
+func chosenBackups(args []string) (list []string) {
+	for _, dir := range args {
+		all, _ := sqlite.Backups(dir)
+		if len(all) == 0 {
+			list = append(list, dir)
+		}
+		taken := map[string]bool{}
+		for _, b := range all {
+			if !b.Manifest.Upgrade && !taken[b.Manifest.Database] {
+				taken[b.Manifest.Database] = true
+				list = append(list, b.Dir)
+			}
+		}
+	}
+	return list
 }
 
 // restoreOptions finds the place in this home that a backup belongs to: the home may have moved since.
@@ -170,7 +217,7 @@ func restoreOptions(cfg config.Config, dir string) (sqlite.RestoreOptions, error
 	}
 	o := sqlite.RestoreOptions{Backup: dir, Label: b.Manifest.Database}
 	if o.Label == "state.db" {
-		o.Path, o.Newest = storePath(cfg), sessiondb.SchemaVersion
+		o.Path, o.Newest, o.Beside = storePath(cfg), sessiondb.SchemaVersion, besideHome(cfg, b.Manifest.Beside)
 		return o, nil
 	}
 	name, isBoard := strings.CutPrefix(o.Label, kanban.BoardLabel(""))
@@ -178,11 +225,15 @@ func restoreOptions(cfg config.Config, dir string) (sqlite.RestoreOptions, error
 	if !isBoard || err != nil {
 		return o, &problem.Error{Kind: problem.Invalid, Thing: "backup " + dir, What: fmt.Sprintf("is of %q, which has no place in a home", o.Label), Fate: "nothing was changed", Remedy: "name another one"}
 	}
+	if err := os.MkdirAll(cfg.Kanban.Root, 0o700); err != nil { // of a new machine
+		return o, unusable("board root "+cfg.Kanban.Root, "check owner and permissions", err)
+	}
 	root, err := kanban.OpenRoot(cfg.Kanban.Root)
 	if err != nil {
 		return o, err
 	}
 	defer root.Close()
+	o.Files = root.AttachmentsDir(slug)
 	o.Path, o.Beside = root.DBPath(slug), map[string]string{filepath.Base(root.MetaPath(slug)): root.MetaPath(slug)}
 	return o, nil
 }
@@ -215,7 +266,9 @@ func printRestore(w io.Writer, r sqlite.RestoreReport) {
 // backupRound is one backup of every open file of the daemon, through the handles that it shares.
 func (d *daemon) backupRound(ctx context.Context) error {
 	dir, keep := backupDir(d.config.Config), d.config.Backup.Keep
-	_, err := lent(d.store, ctx, func(s *sessiondb.Store) (sqlite.Backup, error) { return s.Backup(ctx, dir, keep) })
+	_, err := lent(d.store, ctx, func(s *sessiondb.Store) (sqlite.Backup, error) {
+		return s.Backup(ctx, dir, keep, homeFiles(d.config.Config, false)...)
+	})
 	boards, listed := d.root.AllBoards()
 	err = errors.Join(err, listed)
 	for _, b := range boards {
@@ -253,25 +306,40 @@ func (d *daemon) backupBoard(ctx context.Context, slug kanban.Slug, dir string, 
 // firstBackup is how long a daemon runs before its first backup at the earliest: a start has other work.
 const firstBackup = 5 * time.Minute
 
-// keepBackups makes a round every backup.every, counted from the newest backup there is, so that a daemon which is
+// keepBackups makes a round at backup.at each day, or every backup.every, counted from the newest backup there is, so that a daemon which is
 // started often does not make one each time. It returns when ctx ends. A round that fails is logged and tried again
 // when the next one is due.
 func (d *daemon) keepBackups(ctx context.Context) {
-	every := d.config.Backup.Every
-	if every <= 0 {
+	every, at := d.config.Backup.Every, d.config.Backup.At
+	if every <= 0 && at == "" {
 		return
 	}
-	for wait := max(firstBackup, time.Until(d.lastBackup().Add(every))); ; wait = every {
-		timer := time.NewTimer(wait)
+	for last := d.lastBackup(); ; last = time.Now() {
+		timer := time.NewTimer(time.Until(nextRound(time.Now(), last, every, at)))
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 			return
 		case <-timer.C:
 		}
-		if err := d.backupRound(ctx); err != nil && ctx.Err() == nil {
-			d.log.Error("backup failed", "path", backupDir(d.config.Config), "error", err)
+		if err := d.backupRound(ctx); ctx.Err() == nil {
+			d.noteRound(err)
 		}
+	}
+}
+
+// noteRound tells of a round that failed, and of the first that is good again.
+func (d *daemon) noteRound(failed error) {
+	dir := backupDir(d.config.Config)
+	before := readBackupNote(d.config.Home)
+	switch {
+	case failed != nil:
+		d.log.Error("backup failed", "path", dir, "error", failed)
+	case before.Error != "":
+		d.log.Info("backups are made again", "path", dir)
+	}
+	if err := noteBackup(d.config.Home, failed); err != nil {
+		d.log.Warn("how the backup went cannot be noted", "path", notePath(d.config.Home), "error", err)
 	}
 }
 
@@ -282,7 +350,7 @@ func (d *daemon) lastBackup() time.Time {
 		return time.Time{}
 	}
 	for _, b := range all {
-		if b.Manifest.Path == d.store.path {
+		if b.Manifest.Path == d.store.path && !b.Manifest.Upgrade {
 			return b.Manifest.MadeAt
 		}
 	}

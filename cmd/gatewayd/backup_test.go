@@ -1,9 +1,12 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"gatewayd/config"
 	"gatewayd/internal/sqlite"
@@ -30,5 +33,45 @@ func TestADaemonWhoseHomeIsALinkKnowsItsBackups(t *testing.T) {
 	d := &daemon{config: config.Loaded{Config: cfg}, store: keptStore{path: store.File().Path()}}
 	if got := d.lastBackup(); !got.Equal(made.Manifest.MadeAt) {
 		t.Errorf("the last backup was at %s, want %s", got, made.Manifest.MadeAt)
+	}
+}
+
+func TestARoundIsDueAtItsTimeOfDayAndAMissedOneSoon(t *testing.T) {
+	at := func(text string) time.Time {
+		when, err := time.ParseInLocation(time.DateTime, text, time.Local)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return when
+	}
+	for _, c := range []struct {
+		now, last, clock, want string
+		every                  time.Duration
+	}{
+		{"2026-03-02 12:00:00", "2026-03-02 11:00:00", "", "2026-03-03 11:00:00", 24 * time.Hour},
+		{"2026-03-02 12:00:00", "2026-02-01 11:00:00", "", "2026-03-02 12:05:00", 24 * time.Hour},
+		{"2026-03-02 12:00:00", "2026-03-02 03:30:10", "03:30", "2026-03-03 03:30:00", 24 * time.Hour},
+		{"2026-03-02 02:00:00", "2026-03-01 03:30:10", "03:30", "2026-03-02 03:30:00", 0},
+		{"2026-03-02 12:00:00", "2026-02-28 03:30:10", "03:30", "2026-03-02 12:05:00", 0}, // the machine was off
+	} {
+		if got := nextRound(at(c.now), at(c.last), c.every, c.clock); !got.Equal(at(c.want)) {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
+}
+
+func TestTheDoctorKnowsOfTheLastGoodRoundAndOfOneThatFailed(t *testing.T) {
+	cfg := config.Default()
+	cfg.Home = t.TempDir()
+	for _, c := range []struct {
+		failed error
+		state  string
+	}{{nil, "ok"}, {errors.New("no space left"), "failed"}, {nil, "ok"}} {
+		if err := noteBackup(cfg.Home, c.failed); err != nil {
+			t.Fatal(err)
+		}
+		if got := checkBackups(cfg); got.State != c.state || c.failed != nil && (!strings.Contains(got.Detail, "no space left") || !strings.Contains(got.Detail, "the last good one was at")) {
+			t.Errorf("%+v", got)
+		}
 	}
 }

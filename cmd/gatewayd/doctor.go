@@ -94,6 +94,7 @@ func (c *cli) examine(ctx context.Context) []check {
 	checks = append(checks, examineVolumes(loaded.Config)...)
 	checks = append(checks, checkLanes(loaded)...)
 	checks = append(checks, checkFile(ctx, "state.db", storePath(loaded.Config), backupDir(loaded.Config), "sessions", "prompt_hash"))
+	checks = append(checks, checkBackups(loaded.Config))
 	checks = append(checks, checkBeside(loaded.Config)...)
 	return append(checks, checkBoards(ctx, loaded.Config)...)
 }

@@ -25,6 +25,7 @@ var (
 	checkDesc   = desc("check_state", "A line of /health/detailed: 0 is ok or off, 1 degraded, 2 failed.", "check")
 	orderlyDesc = desc("last_run_orderly", "1 when the daemon before this one ended in order, or is not known; else 0.")
 	backupDesc  = desc("last_backup_timestamp_seconds", "When the newest backup of state.db was made; 0 without one.")
+	missedDesc  = desc("backup_failed", "1 when the last round of backups failed, else 0.")
 	freeDesc    = desc("disk_free_bytes", "Space that is left where the home is.")
 	spoolDesc   = desc("spooled_rows", "Rows that the store did not take and that wait in the spool.")
 	callsDesc   = desc("model_calls_total", "Requests that went out to a model's server.", "provider", "model")
@@ -39,7 +40,7 @@ var checkStates = map[string]float64{"degraded": 1, "failed": 2}
 
 // Describe is the collector's.
 func (m houseMetrics) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{buildDesc, checkDesc, orderlyDesc, backupDesc, freeDesc, spoolDesc, callsDesc, answersDesc, failsDesc, breakerDesc, queueDesc} {
+	for _, d := range []*prometheus.Desc{buildDesc, checkDesc, orderlyDesc, backupDesc, missedDesc, freeDesc, spoolDesc, callsDesc, answersDesc, failsDesc, breakerDesc, queueDesc} {
 		to <- d
 	}
 }
@@ -60,6 +61,7 @@ func (m houseMetrics) Collect(to chan<- prometheus.Metric) {
 	run := m.d.gateway.Receipt().Run
 	gauge(orderlyDesc, flag(!run.Known() || run.Orderly()))
 	gauge(backupDesc, seconds(m.d.lastBackup()))
+	gauge(missedDesc, flag(readBackupNote(m.d.config.Home).Error != ""))
 	var fs unix.Statfs_t
 	if unix.Statfs(m.d.config.Home, &fs) == nil {
 		gauge(freeDesc, float64(fs.Bavail)*float64(fs.Bsize))

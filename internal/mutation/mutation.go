@@ -81,6 +81,7 @@ var List = []Mutation{
 	{"adopted-cards-run-twice", "kanban", "TestBoardsOfHermesAreAdoptedWhole"},
 	{"adopted-board-replaces-another", "kanban", "TestABoardThatIsHereIsLeftAloneWhenAnotherOfItsNameComes"},
 	{"what-was-not-reached-is-no-failure", "internal/hermeshome", "TestWhatWasNotReachedIsAFailureAndNeverSilent"},
+	{"backup-fills-the-disk", "internal/sqlite", "TestABackupThatDoesNotFitIsRefusedBeforeItBegins"},
 	{"backup-named-before-verified", "internal/sqlite", "TestADamagedDatabaseGetsNoBackupThatIsCalledGood"},
 	{"rewind-without-compare", "sessiondb", "TestRewindIsCompareAndSwap"},
 	{"resumed-pictures-are-doubled", "gateway", "TestAPictureIsSentAgainInTheSameBytesAfterARestart"},

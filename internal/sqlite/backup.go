@@ -26,6 +26,7 @@ type BackupOptions struct {
 	Keep   int      // backups of this database that stay; 0 is DefaultKeep
 	Tables []string // whose rows are counted, in the database and in the copy
 	Beside []string // small files that belong to it and are copied along where they exist: board.json
+	Files  string   // directory of files that its rows name; "" or one that is not there is none
 
 	upgrade bool // before the schema is brought up to date; such copies are counted by themselves
 }
@@ -53,6 +54,7 @@ type BackupManifest struct {
 	SHA256   string           `json:"sha256"`
 	Counts   map[string]int64 `json:"counts"` // rows by table
 	Beside   []string         `json:"beside,omitempty"`
+	Files    []BackedFile     `json:"files,omitempty"`
 	Journal  string           `json:"journal"`
 
 	ApplicationID int64     `json:"application_id"`
@@ -98,29 +100,33 @@ func BackupFile(ctx context.Context, path, label string, o BackupOptions) (Backu
 }
 
 func (f *File) backup(ctx context.Context, c *Conn, o BackupOptions) (Backup, error) {
-	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return Backup{}, f.noBackup(err)
+	err := os.MkdirAll(o.Dir, 0o700)
+	if err == nil {
+		err = f.roomForCopy(o.Dir)
+	}
+	if err != nil {
+		return Backup{}, f.noBackup(o.Dir, err)
 	}
 	stage, unlock, err := makeStage(o.Dir)
 	if err != nil {
-		return Backup{}, f.noBackup(err)
+		return Backup{}, f.noBackup(o.Dir, err)
 	}
 	defer unlock()
 	defer os.RemoveAll(stage)
 	m, err := f.stageBackup(ctx, c, o, stage)
 	if err != nil {
-		return Backup{}, f.noBackup(err)
+		return Backup{}, f.noBackup(o.Dir, err)
 	}
 	dir, err := placeBackup(stage, filepath.Join(o.Dir, backupName(m)))
 	if err != nil {
-		return Backup{}, f.noBackup(err)
+		return Backup{}, f.noBackup(o.Dir, err)
 	}
 	b := Backup{Dir: dir, Manifest: m}
 	return b, pruneBackups(o.Dir, b, cmp.Or(o.Keep, DefaultKeep))
 }
 
 // noBackup says in full that there is none.
-func (f *File) noBackup(err error) error {
+func (f *File) noBackup(dir string, err error) error {
 	const fate = "no backup was made"
 	if ClassOf(err) == Corrupt || ClassOf(err) == NotADatabase {
 		return &problem.Error{
@@ -128,10 +134,16 @@ func (f *File) noBackup(err error) error {
 			Remedy: RepairRemedy(f.opts.Label), Err: err,
 		}
 	}
+	if _, said := errors.AsType[*problem.Error](err); said {
+		return err
+	}
+	if told := f.targetProblem(dir, err); told != nil {
+		return told
+	}
 	if told := f.explain(err, fate); told != err {
 		return told
 	}
-	if _, ok := errors.AsType[*problem.Error](err); ok || errors.Is(err, context.Canceled) {
+	if errors.Is(err, context.Canceled) {
 		return err
 	}
 	return &problem.Error{Kind: problem.Unavailable, Thing: f.thing(), What: "cannot be backed up", Fate: fate, Remedy: "check the backup directory", Err: err}
@@ -179,6 +191,9 @@ func (f *File) stageBackup(ctx context.Context, c *Conn, o BackupOptions, stage 
 		return m, err
 	}
 	if m.Beside, err = copyBeside(o.Beside, stage); err != nil {
+		return m, err
+	}
+	if m.Files, err = copyTree(o.Files, stage); err != nil {
 		return m, err
 	}
 	m.TookMS = time.Since(begun).Milliseconds()
@@ -327,6 +342,9 @@ func (b Backup) Check() error {
 		}
 	}
 	if err == nil {
+		err = b.checkFiles()
+	}
+	if err == nil {
 		return nil
 	}
 	return &problem.Error{Kind: problem.Damaged, Thing: "backup " + b.Dir, What: "is damaged", Fate: "it was left as it is", Remedy: "take another one", Err: err}
@@ -367,6 +385,9 @@ func pruneBackups(dir string, made Backup, keep int) error {
 // remove takes away what the manifest names and the manifest last: what is left of a removal that was cut short is
 // still a backup of ours and removed the next time.
 func (b Backup) remove() error {
+	if err := b.removeFiles(); err != nil {
+		return err
+	}
 	for _, name := range append([]string{b.Manifest.File}, append(slices.Clone(b.Manifest.Beside), backupManifest)...) {
 		if err := os.Remove(filepath.Join(b.Dir, filepath.Base(name))); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

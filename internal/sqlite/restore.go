@@ -20,6 +20,7 @@ type RestoreOptions struct {
 	Path   string            // the database that it replaces; nothing there is fine
 	Label  string            // for people
 	Beside map[string]string // file of the backup → where it goes, if nothing is there
+	Files  string            // directory of the files that its rows name; those that are there stay
 	Newest int64             // greatest schema number that this program knows; 0 asks no number
 	DryRun bool              // look and say, and change nothing
 }
@@ -147,6 +148,9 @@ func (f *File) restore(ctx context.Context, o RestoreOptions, r *RestoreReport) 
 	defer release()
 	if err := f.changeOver(stage, r); err != nil {
 		return f.explain(err, fmt.Sprintf("the parts of the old file are in %s; run it again", r.Aside))
+	}
+	if err := r.Backup.restoreFiles(o.Files); err != nil {
+		return err
 	}
 	for name, to := range o.Beside {
 		if err := restoreBeside(filepath.Join(r.Backup.Dir, filepath.Base(name)), to); err != nil {
