@@ -34,9 +34,9 @@ func detail(message, kind, param, code string) string {
 
 // everything we can add to a request.
 func rich() Request {
-	warm := 0.2
+	warm, share, seed := 0.2, 0.9, int64(7)
 	return Request{
-		System: "be brief", MaxTokens: 2000, Temperature: &warm, Effort: "low",
+		System: "be brief", MaxTokens: 2000, Temperature: &warm, TopP: &share, Stop: []string{"END"}, Seed: &seed, Effort: "low",
 		Messages: []Message{
 			{Role: "user", Content: "one"},
 			{Role: "assistant", ToolCalls: []ToolCall{{"c1", "ls", `{"a":1}`}}},
@@ -66,6 +66,10 @@ func TestARefusedParameterIsLeftOutOnceAndForGood(t *testing.T) {
 		}, 400, detail("Unsupported parameter: 'max_tokens' and 'max_completion_tokens' are not supported", "invalid_request_error", "", "")},
 		{"temperature", has(`"temperature"`), 400, detail("Unsupported value: 'temperature' does not support 0.2 with this model. Only the default (1) value is supported.", "invalid_request_error", "temperature", "unsupported_value")},
 		{"temperature, deprecated", has(`"temperature"`), 400, detail("`temperature` is deprecated for this model.", "invalid_request_error", "", "")},
+		{"top_p", has(`"top_p"`), 400, detail("Unsupported parameter: 'top_p' is not supported with this model.", "invalid_request_error", "top_p", "unsupported_parameter")},
+		{"stop", has(`"stop"`), 400, detail("Unsupported parameter: 'stop' is not supported with this model.", "invalid_request_error", "stop", "unsupported_parameter")},
+		{"seed, pydantic", has(`"seed"`), 422, `{"detail":[{"type":"extra_forbidden","loc":["body","seed"],"msg":"Extra inputs are not permitted","input":7}]}`},
+		{"seed, gemini", has(`"seed"`), 400, `[{"error":{"code":400,"message":"Invalid JSON payload received. Unknown name \"seed\": Cannot find field.","status":"INVALID_ARGUMENT"}}]`},
 		{"effort, openai", has(`"reasoning_effort"`), 400, detail("Unrecognized request argument supplied: reasoning_effort", "invalid_request_error", "", "")},
 		{"effort, ollama", has(`"reasoning_effort"`), 400, detail(`think value "low" is not supported for this model`, "api_error", "", "")},
 		{"effort, ollama without thinking", has(`"reasoning_effort"`), 400, detail(`"gemma3" does not support thinking`, "api_error", "", "")},
