@@ -9,9 +9,6 @@ import (
 
 // insights answers GET /api/insights?days=|since=&until=: what happened in a window. Its days are those of UTC.
 func (s *server) insights(r *http.Request) (answer, error) {
-	if s.Insights == nil {
-		return answer{}, errOff("insights")
-	}
 	q := newQuery(r)
 	days, since, until := q.number("days", 1, sessiondb.MaxDays), q.moment("since"), q.moment("until")
 	if days != 0 && !since.IsZero() {
@@ -23,6 +20,9 @@ func (s *server) insights(r *http.Request) (answer, error) {
 	}
 	if q.err != nil {
 		return answer{}, q.err
+	}
+	if s.Insights == nil {
+		return answer{}, errOff("insights")
 	}
 	found, err := s.Insights(r.Context(), since, until)
 	if err != nil {
