@@ -296,6 +296,13 @@ func (g *Gateway) release() {
 	}
 }
 
+// Open reports that what was in flight has been let go, and messages are answered as they come.
+func (g *Gateway) Open() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.running
+}
+
 func (g *Gateway) letGo(j *job) {
 	if j.say.pending != nil {
 		g.mu.Lock()

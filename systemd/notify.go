@@ -2,7 +2,9 @@ package systemd
 
 import (
 	"fmt"
+	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -11,19 +13,27 @@ import (
 // Notifier speaks to the service manager that started this process. Its methods are safe for concurrent use and
 // do nothing where there is none.
 type Notifier struct {
-	send func(state string) error
+	send    func(state string) error
+	manager atomic.Bool
 }
 
 // NewNotifier finds the service manager by the socket it named to this process.
 func NewNotifier() *Notifier {
-	return &Notifier{send: func(state string) error {
-		_, err := daemon.SdNotify(false, state)
+	n := &Notifier{}
+	n.send = func(state string) error {
+		sent, err := daemon.SdNotify(false, state)
+		if sent {
+			n.manager.Store(true)
+		}
 		return err
-	}}
+	}
+	return n
 }
 
-// Ready says that the daemon serves. Units that wait for it start now.
-func (n *Notifier) Ready() error { return n.tell(daemon.SdNotifyReady) }
+// Ready says that the daemon serves, and which process it is. Units that wait for it start now.
+func (n *Notifier) Ready() error {
+	return n.tell(fmt.Sprintf("%s\nMAINPID=%d", daemon.SdNotifyReady, os.Getpid()))
+}
 
 // Stopping says that the daemon drains.
 func (n *Notifier) Stopping() error { return n.tell(daemon.SdNotifyStopping) }
@@ -42,6 +52,9 @@ func (n *Notifier) Status(line string) error {
 func (n *Notifier) Extend(by time.Duration) error {
 	return n.tell(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", by.Microseconds()))
 }
+
+// Heard reports that something was told to somebody already.
+func (n *Notifier) Heard() bool { return n.manager.Load() }
 
 func (n *Notifier) feed() error { return n.tell(daemon.SdNotifyWatchdog) }
 

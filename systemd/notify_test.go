@@ -44,7 +44,7 @@ func TestTheServiceManagerIsToldOverARealSocket(t *testing.T) {
 	m := newManager(t)
 	n := NewNotifier()
 	for want, tell := range map[string]func() error{
-		"READY=1":                       n.Ready,
+		"READY=1\nMAINPID=" + strconv.Itoa(os.Getpid()): n.Ready,
 		"STOPPING=1":                    n.Stopping,
 		"WATCHDOG=1":                    n.feed,
 		"STATUS=two lines, one message": func() error { return n.Status("two lines,\none\tmessage\n") },

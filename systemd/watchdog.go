@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
+
+	"gatewayd/internal/mutation"
 )
 
 // DefaultInterval is how often life is looked at where no service manager asks for it: hung actors are logged and
@@ -22,9 +24,17 @@ type Watchdog struct {
 	interval time.Duration
 	fed      bool // somebody wants to be fed
 
-	mu     sync.Mutex
-	pulses []*Pulse
+	// wedged is told once of actors that were silent at Strikes looks in a row.
+	wedged func(silent []string)
+
+	mu      sync.Mutex
+	pulses  []*Pulse
+	strikes int
 }
+
+// Strikes is after how many looks in a row that found an actor silent nobody hopes any longer. Looks are counted, and not time: a
+// process that was stopped and goes on, or a machine that slept, finds every sign of life too old at its first look.
+const Strikes = 9
 
 // NewWatchdog reads from the service manager how often it wants a sign. log may be nil.
 func NewWatchdog(n *Notifier, log *slog.Logger) *Watchdog {
@@ -41,6 +51,10 @@ func NewWatchdog(n *Notifier, log *slog.Logger) *Watchdog {
 	}
 	return w
 }
+
+// OnWedged has f told, once, of actors that do not come back. It is to end the process; where a service manager waits to be fed, that
+// one may be faster. Call it before Run.
+func (w *Watchdog) OnWedged(f func(silent []string)) { w.wedged = f }
 
 // Pulse is the life of one actor. Its methods are safe for concurrent use.
 type Pulse struct {
@@ -114,6 +128,7 @@ func (w *Watchdog) Run(ctx context.Context) error {
 // look feeds or does not. Its log lines come when something changes, not at every look.
 func (w *Watchdog) look() {
 	silent, changed := w.survey()
+	w.count(silent)
 	for _, p := range changed {
 		if p.late {
 			w.log.Error("actor is silent, watchdog is not fed", "actor", p.name, "limit", p.silence.String())
@@ -124,11 +139,22 @@ func (w *Watchdog) look() {
 	if len(changed) > 0 && len(silent) > 0 {
 		_ = w.notify.Status("no sign of life from " + strings.Join(silent, ", "))
 	}
-	if len(silent) > 0 || !w.fed {
+	if len(silent) > 0 && !mutation.On("watchdog-is-fed-beside-silence") || !w.fed {
 		return
 	}
 	if err := w.notify.feed(); err != nil {
 		w.log.Warn("watchdog could not be fed", "error", err)
+	}
+}
+
+// count tells when silence has lasted for too many looks.
+func (w *Watchdog) count(silent []string) {
+	if len(silent) == 0 {
+		w.strikes = 0
+		return
+	}
+	if w.strikes++; w.strikes == Strikes && w.wedged != nil {
+		w.wedged(silent)
 	}
 }
 

@@ -130,6 +130,22 @@ func TestSilenceIsSaidOnceWhenItStartsAndWhenItEnds(t *testing.T) {
 	})
 }
 
+func TestAnActorThatDoesNotComeBackIsGivenUpOnce(t *testing.T) {
+	inKennel(t, func(t *testing.T, k *kennel) {
+		var given [][]string
+		k.OnWedged(func(silent []string) { given = append(given, silent) })
+		p := k.Pulse("api", 20*time.Second)
+		k.fedIn(60 * time.Second)
+		p.Beat()
+		if k.fedIn(time.Minute); len(given) != 0 {
+			t.Errorf("given up although it came back: %v", given)
+		}
+		if k.fedIn(10 * time.Minute); len(given) != 1 || !slices.Equal(given[0], []string{"api"}) {
+			t.Errorf("given up: %v", given)
+		}
+	})
+}
+
 func TestAnActorThatEndedInOrderIsNotWaitedFor(t *testing.T) {
 	inKennel(t, func(t *testing.T, k *kennel) {
 		p := k.Pulse("dispatcher", 20*time.Second)

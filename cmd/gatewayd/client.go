@@ -43,6 +43,12 @@ func (c *cli) dial() (*client, error) {
 	}
 	addr, absent := loaded.API.Addr, ""
 	holder, held, err := config.HolderOf(loaded.Home)
+	if words := stormOfHome(loaded.Home); held && holder.Addr == "" && words != "" {
+		return nil, &problem.Error{
+			Kind: problem.NotRunning, Thing: fmt.Sprintf("the daemon of home %s, pid %d,", loaded.Home, holder.PID), What: words,
+			Remedy: "`gatewayd logs` says how its runs ended; stop it and start it with --foreground to see one end",
+		}
+	}
 	switch {
 	case c.addr != "" || err != nil: // it was named, or nobody knows
 	case !held:

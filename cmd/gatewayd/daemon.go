@@ -8,11 +8,13 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"gatewayd/gateway/tool"
@@ -91,13 +93,21 @@ type daemon struct {
 	live      atomic.Pointer[config.Loaded] // the settings in force; config is those of the start
 	reloading sync.Mutex
 	level     *slog.LevelVar
+	reloads   sync.WaitGroup
+	refused   string         // what was wrong with the configuration when it was read last
 	hangups   chan os.Signal // requests to read the configuration again
+	dumps     chan os.Signal // requests to write the stacks down
+
+	starts *lastrun.Starts // nil: they cannot be written
+	leave  *leave          // from when it was asked to stop
+	exit   func(code int)
 }
 
 // build makes every part and starts none. What it opened is closed again when a later part refuses.
 func (c *cli) build(ctx context.Context) (built *daemon, err error) {
 	d := &daemon{
 		started: time.Now(), foreground: c.foreground, std: c.std, asked: make(chan os.Signal, 2), hangups: make(chan os.Signal, 1), read: c.load,
+		dumps: make(chan os.Signal, 1), exit: os.Exit,
 		apiStops: make(chan struct{}), dispatchStops: make(chan struct{}), talked: make(chan struct{}), passedOver: map[kanban.Slug]string{},
 	}
 	c.std.environ = config.Environ(c.std.environ).WithoutWorker() // a daemon is nobody's worker, whoever started it
@@ -110,13 +120,16 @@ func (c *cli) build(ctx context.Context) (built *daemon, err error) {
 	d.log = alsoInto(newLogger(d.config.Log, d.level, c.std.err, c.foreground), &d.logs, d.level)
 	d.notify = systemd.NewNotifier()
 	d.watchdog = systemd.NewWatchdog(d.notify, d.log)
+	d.watchdog.OnWedged(d.giveUp)
+	signal.Notify(d.hangup(), syscall.SIGHUP) // which would end a process that nobody told what to do with it
+	signal.Notify(d.dumps, syscall.SIGUSR2)
 	defer func() {
 		if err != nil {
 			d.abandon()
 		}
 	}()
 	for _, part := range []func(context.Context) error{
-		d.boundMemory, d.hold, d.judgeVolumes, d.bind, d.makeReaper, d.openFiles, d.chooseModel, d.makeGateway, d.makeDispatcher, d.makeNotifier, d.makeAPI,
+		d.boundMemory, d.hold, d.calm, d.judgeVolumes, d.bind, d.makeReaper, d.openFiles, d.chooseModel, d.makeGateway, d.makeDispatcher, d.makeNotifier, d.makeAPI,
 	} {
 		if err := part(ctx); err != nil {
 			return nil, err
@@ -410,6 +423,7 @@ func (d *daemon) announce() {
 		d.log.Debug("decided", "thing", choice.Thing, "value", choice.Value, "why", choice.Why)
 	}
 	d.log.Info("ready", "host", hostname(), "pid", os.Getpid(), "addr", d.listener.Addr().String(), "took", time.Since(d.started).Round(time.Millisecond).String())
+	d.tellCounts()
 	if err := d.notify.Ready(); err != nil {
 		d.log.Warn("service manager was not told", "error", err)
 	}

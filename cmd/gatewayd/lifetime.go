@@ -50,12 +50,21 @@ func (d *daemon) over(err error) error {
 		how, detail = lastrun.Failed, err.Error()
 	case d.restart.Load():
 		how = lastrun.Restart
-		err = &problem.Error{Kind: problem.Restart, Thing: "gatewayd", What: "was asked to be started again", Fate: "everything is stored"}
+		err = restartWanted()
+	}
+	if how != lastrun.Failed {
+		if serr := d.starts.Clean(); serr != nil {
+			d.log.Warn("the next start may take this end for a death", "error", serr)
+		}
 	}
 	if werr := d.diary.End(how, exitCode(err), detail); werr != nil {
 		return errors.Join(err, werr)
 	}
 	return err
+}
+
+func restartWanted() error {
+	return &problem.Error{Kind: problem.Restart, Thing: "gatewayd", What: "was asked to be started again", Fate: "everything is stored"}
 }
 
 // printReceipt says how the last run ended and what became of what was in flight.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"gatewayd/config"
+	"gatewayd/internal/mutation"
 	"gatewayd/internal/problem"
 	"gatewayd/kanban/dispatch"
 	"gatewayd/kanban/worker"
@@ -24,7 +25,12 @@ type reloaded struct {
 func (d *daemon) reload(ctx context.Context) (reloaded, error) {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
+	if err := d.notify.Reloading(); err != nil {
+		d.log.Debug("service manager was not told", "error", err)
+	}
+	defer func() { _ = d.notify.Ready() }()
 	later, err := d.read()
+	d.tellRefused(err)
 	if err != nil {
 		return reloaded{}, &problem.Error{
 			Kind: problem.Config, What: "the configuration was not taken", Fate: "the settings in force stay as they are",
@@ -94,16 +100,26 @@ func (s settingsDoor) Reload(ctx context.Context) (any, error) {
 
 // reloadAsked is a reload for which nobody waits: the log says what came of it.
 func (d *daemon) reloadAsked(ctx context.Context) {
-	if err := d.notify.Reloading(); err != nil {
-		d.log.Debug("service manager was not told", "error", err)
+	if out, err := d.reload(ctx); err == nil {
+		d.tell(out)
 	}
-	defer func() { _ = d.notify.Ready() }()
-	out, err := d.reload(ctx)
+}
+
+// tellRefused says what is wrong with the configuration when that is something else than at the reading before, and when it is mended.
+// A service that is reloaded every minute with the same broken file says it once. The caller holds reloading.
+func (d *daemon) tellRefused(err error) {
+	now := ""
 	if err != nil {
-		d.log.Error("configuration not taken", "error", err)
-		return
+		now = err.Error()
 	}
-	d.tell(out)
+	switch before := d.refused; {
+	case now == before && !mutation.On("broken-file-is-told-each-time"):
+	case err != nil:
+		d.log.Error("configuration not taken", "error", err, "fate", "the settings in force stay as they are")
+	default:
+		d.log.Info("configuration is mended")
+	}
+	d.refused = now
 }
 
 func (d *daemon) tell(out reloaded) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -36,12 +37,14 @@ import (
 // the registry's last act; then the home's lock goes.
 func (c *cli) serve(ctx context.Context) (err error) {
 	d, err := c.build(ctx)
+	if errors.Is(err, errAskedToStop) {
+		return nil
+	}
 	if err != nil {
 		return refusedStart(err)
 	}
 	defer d.unlock()
 	signal.Notify(d.asked, os.Interrupt, syscall.SIGTERM, syscall.SIGUSR1) // before anybody is told that it is ready
-	signal.Notify(d.hangup(), syscall.SIGHUP)
 
 	var g run.Group
 	ended := lineup(&g, d.log, []actor{
@@ -59,9 +62,10 @@ func (c *cli) serve(ctx context.Context) (err error) {
 		{name: "registry", run: d.registry.Run, outlasts: true},
 	})
 	d.begin()
-	d.announce()
 	err = g.Run()
 	ended.Wait()
+	d.reloads.Wait()
+	d.leave.end()
 	d.log.Info("stopped", "uptime", time.Since(d.started).Round(time.Millisecond).String())
 	return d.over(err)
 }
@@ -79,7 +83,7 @@ func (d *daemon) hangup() chan os.Signal {
 }
 
 // signals ends the group on SIGINT or SIGTERM, and on SIGUSR1 with the code that asks to be started again. A second signal does not wait for anybody: work that is under way is
-// recovered at the next start exactly as after a power cut. SIGHUP has the configuration read again.
+// recovered at the next start exactly as after a power cut. SIGHUP has the configuration read again, SIGUSR2 has the stacks written down.
 func (d *daemon) signals(ctx context.Context) error {
 	for {
 		select {
@@ -87,11 +91,14 @@ func (d *daemon) signals(ctx context.Context) error {
 			signal.Stop(d.asked)
 			return nil
 		case <-d.hangups:
-			d.reloadAsked(ctx)
+			d.reloads.Go(func() { d.reloadAsked(ctx) }) // beside, so that a stop need not wait for it
+		case <-d.dumps:
+			d.dumpStacks("asked by SIGUSR2")
 		case sig := <-d.asked:
 			d.log.Info("stopping", "signal", sig.String(), "grace", d.config.Agent.ShutdownGrace.String(), "again", "a second signal stops at once")
 			d.stopping(sig)
 			_ = d.notify.Stopping() // a manager that does not hear it waits for the end all the same
+			d.leave = d.takeLeave()
 			go d.secondSignal(time.Now())
 			return nil
 		}

@@ -34,7 +34,31 @@ func (d *daemon) watch(ctx context.Context) error {
 	} {
 		asking.Go(func() { d.follow(ctx, p) })
 	}
+	asking.Go(func() { d.welcome(ctx) })
 	return d.watchdog.Run(ctx)
+}
+
+// welcome announces the daemon when its door is open: when the API answers and the conversations take messages.
+func (d *daemon) welcome(ctx context.Context) {
+	for d.askAPI(ctx) != nil || !d.gateway.Open() {
+		if wait(ctx, 20*time.Millisecond); ctx.Err() != nil || d.leaves() {
+			return
+		}
+	}
+	if !d.leaves() {
+		d.announce()
+		d.keepCounts(ctx)
+	}
+}
+
+// leaves reports that the daemon has been told to stop.
+func (d *daemon) leaves() bool {
+	select {
+	case <-d.apiStops:
+		return true
+	default:
+		return false
+	}
 }
 
 // follow asks one part until it or the daemon ends.
