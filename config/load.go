@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"maps"
 	"os"
@@ -58,6 +59,8 @@ type Loaded struct {
 	Config
 	// Path is the configuration file, which need not exist.
 	Path string
+	// Empty says that the file is there and holds nothing at all, as one does that is being written.
+	Empty bool
 	// Origins by key in full, "api.addr"; lanes as "kanban.lanes.NAME.argv".
 	Origins map[string]Origin
 	// Warnings are whole sentences for a person; nothing was refused because of them.
@@ -124,6 +127,7 @@ func (l *loader) file() {
 		l.refuse(l.Path, "cannot be read", "make it a readable text file or remove it", err)
 		return
 	}
+	l.Empty = len(bytes.TrimSpace(text)) == 0
 	l.decode(text)
 }
 

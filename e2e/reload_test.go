@@ -94,6 +94,8 @@ func TestAReloadTakesWhatMayChangeAndNothingThatIsWrong(t *testing.T) {
 			t.Errorf("%q is not told:\n%s", want, out)
 		}
 	}
+	supervisor.hears("RELOADING=1")
+	supervisor.hears("READY=1")
 	if err := d.say("s1", "again", &said); err != nil || !strings.Contains(said, "from two") {
 		t.Errorf("after the reload: %v %s", err, said)
 	}
@@ -112,6 +114,17 @@ func TestAReloadTakesWhatMayChangeAndNothingThatIsWrong(t *testing.T) {
 	if got := d.setting("kanban.max_in_progress"); got != "7" {
 		t.Errorf("max_in_progress after a wrong file: %s", got)
 	}
+	if err := d.child.Signal(syscall.SIGHUP); err != nil { // the same file again: there is nothing new to say
+		t.Fatal(err)
+	}
+	supervisor.hears("RELOADING=1")
+	supervisor.hears("READY=1")
+	writeConfig(t, home, "") // as an editor leaves it for a moment
+	if _, stderr, code := cli(t, home, "config", "reload"); code == 0 || !strings.Contains(stderr, "is empty") || d.setting("kanban.max_in_progress") != "7" {
+		t.Errorf("a file that is being written: %d %s", code, stderr)
+	}
+	supervisor.hears("RELOADING=1")
+	supervisor.hears("READY=1")
 	writeConfig(t, home, yaml(one.URL(), "kanban: {max_in_progress: 1}\n"))
 	if err := d.child.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
@@ -123,7 +136,10 @@ func TestAReloadTakesWhatMayChangeAndNothingThatIsWrong(t *testing.T) {
 	}
 	d.stop()
 	log := d.log.String()
-	if n := strings.Count(log, "configuration not taken"); n != 1 || !strings.Contains(log, "did you mean kanban.max_in_progress") {
-		t.Errorf("the wrong file is told %d times:\n%s", n, log)
+	if n := strings.Count(log, "configuration is mended"); n != 1 {
+		t.Errorf("that it is mended is told %d times", n)
+	}
+	if n := strings.Count(log, "configuration not taken"); n != 2 || !strings.Contains(log, "did you mean kanban.max_in_progress") {
+		t.Errorf("two wrong files are told %d times:\n%s", n, log)
 	}
 }

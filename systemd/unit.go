@@ -17,6 +17,8 @@ type Unit struct {
 	Home string
 	// Stop is the longest that the daemon takes to end by itself. systemd waits half a minute more before it kills.
 	Stop time.Duration
+	// Listen is the ADDRESS:PORT that systemd listens on for the daemon; empty, the daemon does that itself.
+	Listen string
 	// Alone says that the daemon starts no workers and no commands, so that it may be fenced in as narrowly as it itself allows.
 	Alone bool
 }
@@ -34,6 +36,20 @@ func (u Unit) Text() string {
 	var text strings.Builder
 	if err := unitTemplate.Execute(&text, u); err != nil {
 		panic(err) // the template and the fields of Unit are of one mind, which a test shows
+	}
+	return text.String()
+}
+
+//go:embed gatewayd.socket.tmpl
+var socketText string
+
+var socketTemplate = template.Must(template.New("socket").Funcs(template.FuncMap{"mark": func() string { return Mark }}).Parse(socketText))
+
+// SocketText is the unit of the socket that systemd listens on, and hands over.
+func (u Unit) SocketText() string {
+	var text strings.Builder
+	if err := socketTemplate.Execute(&text, u); err != nil {
+		panic(err) // as in Text
 	}
 	return text.String()
 }

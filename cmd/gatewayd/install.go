@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
+	"net/netip"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -34,6 +36,7 @@ func (c *cli) installVerb() *cobra.Command {
 	cmd.Flags().BoolVar(&i.system, "system", false, "a service of the machine, which runs as the user gatewayd")
 	cmd.Flags().BoolVar(&i.now, "now", false, "start it, too")
 	cmd.Flags().BoolVar(&i.dry, "dry-run", false, "print the unit and its path; change nothing")
+	cmd.Flags().BoolVar(&i.socket, "socket", false, "have systemd listen on api.addr, so that the door stays open while the daemon is started again")
 	cmd.Flags().BoolVar(&i.alone, "api-only", false, "fence it in more narrowly, for a daemon that starts no workers and no commands")
 	return cmd
 }
@@ -51,7 +54,7 @@ func (c *cli) uninstallVerb() *cobra.Command {
 // installation is the service that a home has, or gets.
 type installation struct {
 	*cli
-	system, now, dry, alone bool
+	system, now, dry, alone, socket bool
 
 	loaded config.Loaded
 	name   string // of the unit, "gatewayd.service"
@@ -125,8 +128,27 @@ func (i *installation) unit() (systemd.Unit, error) {
 	if !i.usual() {
 		u.Home = i.loaded.Home
 	}
+	if i.socket {
+		if u.Listen, err = listenable(i.loaded.API); err != nil {
+			return systemd.Unit{}, err
+		}
+	}
 	return u, nil
 }
+
+// listenable is the address of the API as systemd takes it: numbers, and a port that stays the same.
+func listenable(a config.API) (string, error) {
+	addr, err := netip.ParseAddrPort(a.Addr)
+	if err != nil || addr.Port() == 0 {
+		return "", &problem.Error{Kind: problem.Config, Thing: "api.addr " + a.Addr, What: "is nothing that systemd listens on", Fate: "nothing was installed", Remedy: "write an address in numbers and a port, as 127.0.0.1:8642"}
+	}
+	return addr.String(), a.CheckBound(net.TCPAddrFromAddrPort(addr))
+}
+
+// socketName and socketPath are those of the socket's unit, which systemd pairs with the service by its name.
+func (i *installation) socketName() string { return strings.TrimSuffix(i.name, ".service") + ".socket" }
+
+func (i *installation) socketPath() string { return strings.TrimSuffix(i.path, ".service") + ".socket" }
 
 // longestStop is what the end of a daemon may take: conversations drain, then files close.
 func longestStop(cfg config.Config) time.Duration {
@@ -142,39 +164,57 @@ func (i *installation) install(ctx context.Context) error {
 		return err
 	}
 	if i.dry {
-		return i.emit(map[string]string{"path": i.path, "unit": unit.Text()}, func(w io.Writer) { fmt.Fprintf(w, "%s:\n\n%s", i.path, unit.Text()) })
+		return i.preview(unit)
 	}
-	if err := i.write(unit.Text()); err != nil {
+	if err := i.write(i.path, unit.Text()); err != nil {
 		return err
+	}
+	if i.socket {
+		if err := i.write(i.socketPath(), unit.SocketText()); err != nil {
+			return err
+		}
 	}
 	i.enable(ctx)
 	i.advise()
 	return i.report()
 }
 
-// write puts the unit into its place, whole. One that is not ours stays.
-func (i *installation) write(text string) error {
-	before, err := os.ReadFile(i.path)
+func (i *installation) preview(unit systemd.Unit) error {
+	out := map[string]string{"path": i.path, "unit": unit.Text()}
+	if i.socket {
+		out["socket_path"], out["socket_unit"] = i.socketPath(), unit.SocketText()
+	}
+	return i.emit(out, func(w io.Writer) {
+		fmt.Fprintf(w, "%s:\n\n%s", i.path, unit.Text())
+		if i.socket {
+			fmt.Fprintf(w, "\n%s:\n\n%s", i.socketPath(), unit.SocketText())
+		}
+	})
+}
+
+// write puts a unit into its place, whole. One that is not ours stays.
+func (i *installation) write(path, text string) error {
+	before, err := os.ReadFile(path)
 	switch {
 	case err == nil && string(before) == text:
-		i.note("%s is as it should be", i.path)
+		i.note("%s is as it should be", path)
 		return nil
 	case err == nil && !strings.HasPrefix(string(before), systemd.Mark):
 		return &problem.Error{
-			Kind: problem.Conflict, Thing: i.path, What: "was not made by `gatewayd install`", Fate: "it was left as it is",
+			Kind: problem.Conflict, Thing: path, What: "was not made by `gatewayd install`", Fate: "it was left as it is",
 			Remedy: "move it away and install again; `gatewayd install --dry-run` prints what would be written",
 		}
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return i.unwritable(err)
 	}
-	if err := os.MkdirAll(filepath.Dir(i.path), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return i.unwritable(err)
 	}
-	fresh := i.path + ".new" // systemd must never read half a unit
-	if err := errors.Join(os.WriteFile(fresh, []byte(text), 0o644), os.Rename(fresh, i.path)); err != nil {
+	fresh := path + ".new" // systemd must never read half a unit
+	if err := errors.Join(os.WriteFile(fresh, []byte(text), 0o644), os.Rename(fresh, path)); err != nil {
 		return i.unwritable(err)
 	}
-	i.note("wrote %s", i.path)
+	i.note("wrote %s", path)
 	return nil
 }
 
@@ -189,6 +229,12 @@ func (i *installation) unwritable(err error) error {
 // enable has systemd read the unit. Where no systemd answers, a person is told what to type where one does.
 func (i *installation) enable(ctx context.Context) {
 	words := [][]string{{"daemon-reload"}, {"enable", i.name}}
+	if i.socket {
+		words = append(words, []string{"enable", i.socketName()})
+	}
+	if i.now && i.socket { // systemd opens no socket for a service that listens there itself
+		words = append(words, []string{"stop", i.name}, []string{"restart", i.socketName()})
+	}
 	if i.now {
 		words = append(words, []string{"restart", i.name})
 	}
@@ -201,7 +247,11 @@ func (i *installation) enable(ctx context.Context) {
 		i.note("%s", strings.Join(line, " "))
 	}
 	if !i.now {
-		i.lacks(strings.Join(i.systemctl("start", i.name), " "), "it is not started yet")
+		begin := []string{"start", i.name}
+		if i.socket {
+			begin = []string{"start", i.socketName(), i.name}
+		}
+		i.lacks(strings.Join(i.systemctl(begin...), " "), "it is not started yet")
 	}
 }
 
@@ -261,11 +311,29 @@ func (i *installation) uninstall(ctx context.Context) error {
 		return i.unwritable(err)
 	}
 	i.note("removed %s", i.path)
+	i.removeSocket(ctx)
 	if err := told(ctx, i.loaded, i.systemctl("daemon-reload")); err == nil {
 		i.note("%s", strings.Join(i.systemctl("daemon-reload"), " "))
 	}
 	i.note("the home %s stays, and so do workers that are at work: `gatewayd kanban drain --kill` ends those", i.loaded.Home)
 	return i.report()
+}
+
+// removeSocket takes the socket's unit away where there is one of ours.
+func (i *installation) removeSocket(ctx context.Context) {
+	text, err := os.ReadFile(i.socketPath())
+	if err != nil || !strings.HasPrefix(string(text), systemd.Mark) {
+		return
+	}
+	line := i.systemctl("disable", "--now", i.socketName())
+	if err := told(ctx, i.loaded, line); err != nil {
+		i.lacks(strings.Join(line, " "), "systemd was not told: %v", err)
+	}
+	if err := os.Remove(i.socketPath()); err != nil {
+		i.lacks("rm "+i.socketPath(), "%s cannot be removed: %v", i.socketPath(), err)
+		return
+	}
+	i.note("removed %s", i.socketPath())
 }
 
 func (i *installation) report() error {

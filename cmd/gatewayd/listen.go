@@ -13,27 +13,29 @@ import (
 	"gatewayd/gateway/api"
 	"gatewayd/gateway/keys"
 	"gatewayd/internal/homesocket"
+	"gatewayd/internal/mutation"
 	"gatewayd/internal/problem"
+	"gatewayd/systemd"
 )
 
 // apiSocket is the command line's door: who is this user needs no key.
 const apiSocket = "api.sock"
 
 // bind takes the address before anything runs, so that a port in use is a start that failed and not a daemon
-// that half works.
+// that half works. A socket that systemd hands over is used instead, and held against the same rules.
 func (d *daemon) bind(ctx context.Context) (err error) {
-	addr := d.config.API.Addr
-	d.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return &problem.Error{
-			Kind: problem.Unavailable, Thing: "address " + addr, What: "is in use by another program", Fate: "nothing was started",
-			Remedy: "stop that program, or choose another with --addr HOST:PORT or api.addr", Err: err,
+	handed, err := systemd.Handed()
+	if err != nil {
+		return &problem.Error{Kind: problem.Config, Thing: "the socket unit of this service", What: "cannot be served", Fate: "nothing was started", Remedy: "`gatewayd install --socket --dry-run` prints one that can", Err: err}
+	}
+	where := "handed over by systemd"
+	if d.listener = handed; handed == nil {
+		where = from(d.config.Origins["api.addr"])
+		if err := d.listenOn(ctx, d.config.API.Addr); err != nil {
+			return err
 		}
 	}
-	if err != nil {
-		return &problem.Error{Kind: problem.Config, Thing: "address " + addr, What: "cannot be listened on", Fate: "nothing was started", Remedy: "choose another with --addr HOST:PORT or api.addr", Err: err}
-	}
-	if err := d.config.API.CheckBound(d.listener.Addr()); err != nil {
+	if err := d.config.API.CheckBound(d.listener.Addr()); err != nil && (handed == nil || !mutation.On("handed-address-is-not-looked-at")) {
 		return err
 	}
 	d.listener = api.Limit(d.listener, d.config.API.MaxConnections, d.log)
@@ -47,9 +49,24 @@ func (d *daemon) bind(ctx context.Context) (err error) {
 		d.hosts = certificate.Names()
 		d.listener = api.SpeakTLS(d.listener, certificate.Config())
 	}
-	d.decide("API", scheme+d.listener.Addr().String(), from(d.config.Origins["api.addr"]))
+	d.decide("API", scheme+d.listener.Addr().String(), where)
 	d.bindSocket(ctx)
 	return d.home.Announce(d.listener.Addr().String())
+}
+
+// listenOn takes an address of the configuration.
+func (d *daemon) listenOn(ctx context.Context, addr string) (err error) {
+	d.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return &problem.Error{
+			Kind: problem.Unavailable, Thing: "address " + addr, What: "is in use by another program", Fate: "nothing was started",
+			Remedy: "stop that program, or choose another with --addr HOST:PORT or api.addr", Err: err,
+		}
+	}
+	if err != nil {
+		return &problem.Error{Kind: problem.Config, Thing: "address " + addr, What: "cannot be listened on", Fate: "nothing was started", Remedy: "choose another with --addr HOST:PORT or api.addr", Err: err}
+	}
+	return nil
 }
 
 // bindSocket makes the home's own door. That it cannot be made is no failure: the command line then uses the address and api.key.

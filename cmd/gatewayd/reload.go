@@ -30,6 +30,9 @@ func (d *daemon) reload(ctx context.Context) (reloaded, error) {
 	}
 	defer func() { _ = d.notify.Ready() }()
 	later, err := d.read()
+	if err == nil && later.Empty && !d.live.Load().Empty {
+		err = &problem.Error{Kind: problem.Config, Thing: later.Path, What: "is empty, as a file is that is being written", Remedy: "to go back to the defaults remove it, or write a comment into it"}
+	}
 	d.tellRefused(err)
 	if err != nil {
 		return reloaded{}, &problem.Error{
@@ -69,6 +72,7 @@ func (d *daemon) take(ctx context.Context, taken config.Loaded, changes []config
 		}
 		d.dispatcher.Tune(dispatch.Tuning{Kanban: taken.Kanban, Lanes: lanes})
 	}
+	d.tools.Learn(secretsOf(taken)...)
 	if changed("model.", "auxiliary.") {
 		answers, how := chosen(ctx, taken, d.gates, d.log)
 		d.answers.Store(answers)

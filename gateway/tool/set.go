@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"gatewayd/gateway/provider"
 	"gatewayd/internal/mutation"
@@ -31,7 +32,7 @@ type Set struct {
 	late  Late
 	fixed bool // it is a session's: what the model was told decides, and not what there is
 
-	secrets []string // that no result may hold
+	secrets *atomic.Pointer[[]string] // that no result may hold; shared by all sets that come from one
 }
 
 // NewSet sorts the tools by name. Two tools of one name are a bug of the caller and panic.
@@ -62,8 +63,25 @@ func (s *Set) With(tools ...Tool) *Set {
 // taken out of every result in any case.
 func (s *Set) Redacting(known ...string) *Set {
 	redacting := *s
-	redacting.secrets = known
+	redacting.secrets = &atomic.Pointer[[]string]{}
+	redacting.secrets.Store(&known)
 	return &redacting
+}
+
+// Learn adds values that no result may hold from now on, in this set, in the one it came from and in all that came from it: those of
+// conversations that are under way. What was secret before stays so. It may be called beside everything else, by one at a time.
+func (s *Set) Learn(more ...string) {
+	all := append(slices.Clone(s.known()), more...)
+	slices.Sort(all)
+	all = slices.Compact(all)
+	s.secrets.Store(&all)
+}
+
+func (s *Set) known() []string {
+	if s.secrets == nil || s.secrets.Load() == nil {
+		return nil
+	}
+	return *s.secrets.Load()
 }
 
 // Specs is what the model is told, sorted by name. The caller must not change it.
@@ -156,7 +174,7 @@ func isObject(args json.RawMessage) bool {
 // bounded makes a result fit for a row and for a request. What a command says is cleaned further by its own tool, before it is cut
 // into pages.
 func (s *Set) bounded(r Result) Result {
-	r.Content = kanban.RedactIssued(Clip(valid(r.Content), maxAnswer), s.secrets...)
+	r.Content = kanban.RedactIssued(Clip(valid(r.Content), maxAnswer), s.known()...)
 	if r.Effect == "" {
 		r.Effect = EffectUnknown
 	}
