@@ -2,10 +2,13 @@
 
 version ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 
-.PHONY: build test race lint bench whole soak demo ci clean
+.PHONY: build dist test race lint bench whole soak demo ci clean
 
 build: ## one static binary, stripped
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(version)' -o build/gatewayd ./cmd/gatewayd
+
+dist: ## the release, for each processor; the same commit gives the same bytes
+	deploy/dist.sh
 
 test:
 	go test ./...

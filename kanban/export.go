@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"gatewayd/internal/enclosure"
+	"gatewayd/internal/mutation"
 	"gatewayd/internal/problem"
 )
 
@@ -300,7 +301,11 @@ func (r *Root) WriteExport(ctx context.Context, b *Board, path string, o ExportO
 	if _, err := os.Lstat(path); err == nil {
 		return Exported{}, path, &problem.Error{Kind: problem.Conflict, Thing: "archive " + path, What: "exists already", Fate: "it was left as it is", Remedy: "name another file"}
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".exporting-*")
+	dir := filepath.Dir(path)
+	if mutation.On("export-is-made-in-tmp") {
+		dir = os.TempDir()
+	}
+	f, err := os.CreateTemp(dir, ".exporting-*")
 	if err != nil {
 		return Exported{}, path, diskProblem("archive "+path, "cannot be written", "nothing was exported", err)
 	}

@@ -88,7 +88,7 @@ func (c *cli) root() *cobra.Command {
 	root.Flags().BoolVar(&c.foreground, "foreground", false, "run in this terminal, with a banner and readable logs")
 	root.AddCommand(c.initVerb(), c.demoVerb(), c.statusVerb(), c.insightsVerb(), c.healthVerb(), c.kanbanVerb(), c.whyVerb(), c.chatVerb(),
 		c.sessionsVerb(), c.importVerb(), c.configVerb(), c.backupVerb(), c.restoreVerb(), c.repairVerb(), c.databaseVerb(), c.doctorVerb(),
-		c.selftestVerb(), c.versionVerb(), c.mcpVerb(), c.approvalsVerb(), c.keysVerb(), c.workerVerb(), c.installVerb(), c.uninstallVerb(), c.logsVerb())
+		c.selftestVerb(), c.versionVerb(), c.manualVerb(), c.mcpVerb(), c.approvalsVerb(), c.keysVerb(), c.workerVerb(), c.installVerb(), c.uninstallVerb(), c.logsVerb())
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(helpVerb(root))
 	root.InitDefaultCompletionCmd()

@@ -15,6 +15,7 @@ type Mutation struct {
 
 // List is every mutation there is. Code asks On with the same name.
 var List = []Mutation{
+	{"export-is-made-in-tmp", "cmd/gatewayd", "TestNoVerbWritesOutsideItsHome"},
 	{"insights-believe-the-future", "sessiondb", "TestInsightsNameOddRowsAndCountTheOthers"},
 	{"insights-count-bad-json", "sessiondb", "TestInsightsNameOddRowsAndCountTheOthers"},
 	{"insights-add-negative-numbers", "sessiondb", "TestInsightsNameOddRowsAndCountTheOthers"},
