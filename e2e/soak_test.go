@@ -97,12 +97,14 @@ func (s *series) add(since time.Time, value float64) {
 	s.at, s.value = append(s.at, time.Since(since).Hours()), append(s.value, value)
 }
 
-// slope is the growth per hour over the second half, by least squares: the first half warms up.
+// slope is the growth per hour over the second half, by least squares through the lowest of each twenty samples: the first half warms up,
+// and what comes and goes with the load only lies above the floor, which a leak raises.
 func (s *series) slope() float64 {
-	half := len(s.at) / 2
 	var n, x, y, xx, xy float64
-	for i := half; i < len(s.at); i++ {
-		n, x, y, xx, xy = n+1, x+s.at[i], y+s.value[i], xx+s.at[i]*s.at[i], xy+s.at[i]*s.value[i]
+	for i := len(s.at) / 2; i < len(s.at); i += floorOf {
+		end := min(i+floorOf, len(s.at))
+		low := i + lowest(s.value[i:end])
+		n, x, y, xx, xy = n+1, x+s.at[low], y+s.value[low], xx+s.at[low]*s.at[low], xy+s.at[low]*s.value[low]
 	}
 	if d := n*xx - x*x; d != 0 {
 		return (n*xy - x*y) / d
@@ -110,11 +112,24 @@ func (s *series) slope() float64 {
 	return 0
 }
 
+// floorOf is how many samples have one floor.
+const floorOf = 20
+
+func lowest(values []float64) (at int) {
+	for i, v := range values {
+		if v < values[at] {
+			at = i
+		}
+	}
+	return at
+}
+
 func (s *series) String() string {
 	if len(s.value) == 0 {
 		return "never seen"
 	}
-	return fmt.Sprintf("%8.1f at first, %8.1f at last, %+.1f an hour", s.value[0], s.value[len(s.value)-1], s.slope())
+	half := s.value[len(s.value)/2]
+	return fmt.Sprintf("%8.1f at first, %8.1f at half time, %8.1f at last, %+.1f an hour", s.value[0], half, s.value[len(s.value)-1], s.slope())
 }
 
 // watch takes samples until the time is over: the daemon's own metrics, and the memory and descriptors of the roles.
