@@ -62,6 +62,7 @@ func TestCommandsOfTheDocsAreUnderstood(t *testing.T) {
 		for _, block := range blocks(string(raw), "sh") {
 			for line := range strings.Lines(block) {
 				line, _, _ = strings.Cut(line, "#")
+				line, _, _ = strings.Cut(line, " > ")
 				if args, ok := strings.CutPrefix(strings.TrimSpace(line), "gatewayd "); ok {
 					commands++
 					understands(t, shellWords(args))
