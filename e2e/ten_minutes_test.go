@@ -35,7 +35,7 @@ func obliging(listed <-chan struct{}) fakellm.Options {
 		last := body.Messages[len(body.Messages)-1]
 		switch said := fmt.Sprint(last.Content); {
 		case last.Role == "tool" && strings.Contains(said, "seen.txt"):
-			return fakellm.Text{Text: "There is seen.", Gate: listed}
+			return fakellm.Text{Text: "Seen.", Gate: listed}
 		case last.Role == "user" && strings.Contains(said, "List"):
 			return command("ls")
 		case last.Role == "user" && strings.Contains(said, "Remove"):
@@ -146,7 +146,7 @@ func (n *newcomer) minute3(listed chan struct{}) {
 		n.t.Errorf("it ends with %s", end)
 	}
 	n.says(lines[len(lines)-2], `"usage":{`, `"total_tokens":`)
-	n.says(curl.printed(), "There is seen.")
+	n.says(curl.printed(), `"content":"Seen."`)
 }
 
 func (n *newcomer) minute4() {
