@@ -23,7 +23,6 @@ type newcomer struct {
 	page   string
 	left   []string          // commands that were not typed yet
 	put    map[string]string // what stands on the page for what only this machine knows
-	addr   string
 	daemon *person
 	model  *fakellm.Server
 }

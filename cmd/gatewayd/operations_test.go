@@ -70,6 +70,43 @@ func TestEveryExitCodeIsExplained(t *testing.T) {
 	}
 }
 
+// A message that people look up is one that the program says, letter for letter.
+func TestEveryWarningOfThePageIsSaid(t *testing.T) {
+	var source strings.Builder
+	err := filepath.WalkDir("../..", func(path string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		source.Write(raw)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(raw), "\n## Warnings in the log\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	rows := 0
+	for line := range strings.Lines(section) {
+		message, isRow := strings.CutPrefix(line, "| ")
+		message, _, _ = strings.Cut(message, " |")
+		if !isRow || message == "message" {
+			continue
+		}
+		rows++
+		if !strings.Contains(source.String(), `"`+message+`"`) {
+			t.Errorf("docs/operations.md explains %q, which nothing says", message)
+		}
+	}
+	if rows < 20 {
+		t.Errorf("only %d warnings are explained", rows)
+	}
+}
+
 // Whatever the doctor and the health page name has a row that says what to do about it.
 func TestEveryCheckIsExplained(t *testing.T) {
 	for heading, files := range map[string][]string{
