@@ -98,6 +98,14 @@ func Load(req Request) (Loaded, error) {
 	return l.Loaded, nil
 }
 
+// HomeOf finds the home and nothing else: it reads no file, so that a configuration that is wrong hides neither the home nor
+// the daemon that lives there.
+func HomeOf(req Request) (string, error) {
+	l := &loader{Loaded: Loaded{Environ: req.Environ, Origins: map[string]Origin{}}}
+	err := l.resolveHome(req.Flags)
+	return l.Home, err
+}
+
 // loader gathers problems instead of stopping at the first: a person who mends a file wants to see all of them.
 type loader struct {
 	Loaded
