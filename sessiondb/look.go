@@ -25,7 +25,7 @@ type Look struct {
 // LookAt reads a file. It writes nothing.
 func LookAt(c *sqlite.Conn, path string) (Look, error) {
 	l := Look{Newest: schemaVersion}
-	if _, err := stale(c, path); errors.Is(err, ErrForeignFile) {
+	if _, err := stale(c, path, schemaVersion); errors.Is(err, ErrForeignFile) {
 		l.Foreign = err
 		return l, nil
 	}
@@ -80,7 +80,7 @@ func lacking(c *sqlite.Conn) ([]string, error) {
 	defer model.Close()
 	var want []string
 	err = model.Do(func(tx *sqlite.Tx) error {
-		if err := migrate(tx); err != nil {
+		if err := migrate(tx, schemaVersion); err != nil {
 			return err
 		}
 		want, err = objects(tx.Conn)

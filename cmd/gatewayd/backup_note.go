@@ -42,25 +42,17 @@ func noteBackup(home string, failed error) error {
 	return config.WriteWhole(notePath(home), string(text)+"\n")
 }
 
-// checkBackups says when there was a good round, and what is wrong where there is none.
-func checkBackups(cfg config.Config) check {
-	const name = "backups"
+// failedRound says why the last round of backups failed; "" where it did not.
+func failedRound(cfg config.Config) string {
 	n := readBackupNote(cfg.Home)
-	switch late := 2 * max(cfg.Backup.Every, 24*time.Hour); {
-	case n.Error != "":
-		last := "none was good yet"
-		if !n.GoodAt.IsZero() {
-			last = "the last good one was at " + when(n.GoodAt)
-		}
-		return failed(name, fmt.Errorf("the round at %s failed, %s: %s", when(n.FailedAt), last, n.Error))
-	case cfg.Backup.Every <= 0 && cfg.Backup.At == "":
-		return ok(name, "left to `gatewayd backup`; the last one at %s", when(n.GoodAt))
-	case n.GoodAt.IsZero():
-		return ok(name, "none made yet; the daemon makes the first one a few minutes after its start")
-	case time.Since(n.GoodAt) > late:
-		return warning(name, "gatewayd backup", "the last good round was at %s: is the daemon running that long?", when(n.GoodAt))
+	if n.Error == "" {
+		return ""
 	}
-	return ok(name, "all copied and checked at %s, in %s", when(n.GoodAt), backupDir(cfg))
+	last := "none was good yet"
+	if !n.GoodAt.IsZero() {
+		last = "the last good one was at " + when(n.GoodAt)
+	}
+	return fmt.Sprintf("the round at %s failed, %s: %s", when(n.FailedAt), last, n.Error)
 }
 
 // nextRound is when the next round is due: at backup.at of the next day that has not had one, or so long after the last one, and not

@@ -1,12 +1,17 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gatewayd/config"
+	"gatewayd/internal/doctor"
 	"gatewayd/internal/sqlite"
 	"gatewayd/kanban"
 	"gatewayd/sessiondb"
@@ -14,14 +19,17 @@ import (
 
 // A database that is not there is new, unless something beside it says that it was.
 func TestDoctorTellsALostDatabaseFromANewOne(t *testing.T) {
-	for _, file := range []struct{ name, label, table, column string }{
-		{"kanban.db", kanban.BoardLabel(kanban.DefaultSlug), "tasks", "title"}, {"state.db", "state.db", "sessions", "prompt_hash"},
+	for _, file := range []struct {
+		name, label string
+		board       bool
+	}{
+		{"kanban.db", kanban.BoardLabel(kanban.DefaultSlug), true}, {"state.db", "state.db", false},
 	} {
 		for _, c := range []struct{ beside, state, says string }{
 			{"", "ok", "not made yet"},
-			{"-wal", "failed", "its -wal is still there"},
-			{".corrupt.0123456789abcdef.bak", "failed", "once was"},
-			{"backup", "failed", "backup"},
+			{"-wal", "fail", "its -wal is still there"},
+			{".corrupt.0123456789abcdef.bak", "fail", "once was"},
+			{"backup", "fail", "backup"},
 		} {
 			for _, empty := range []bool{false, true} {
 				home := t.TempDir()
@@ -36,12 +44,12 @@ func TestDoctorTellsALostDatabaseFromANewOne(t *testing.T) {
 					need(t, os.WriteFile(path, nil, 0o600))
 				}
 				before := contents(t, home)
-				got := checkFile(t.Context(), file.label, path, backupDir(cfg), file.table, file.column)
-				state := c.state
+				got := examined(t, cfg, doctor.Database{Label: file.label, Path: path, Board: file.board})[0]
+				state := doctor.State(c.state)
 				if !empty && c.beside == ".corrupt.0123456789abcdef.bak" {
 					state = got.State // a copy alone says nothing of a file that somebody moved away
 				}
-				if got.State != state || state == "failed" && (!strings.Contains(got.Detail, c.says) || got.Remedy == "" || !strings.Contains(got.Detail, path)) {
+				if got.State != state || state == "fail" && (!strings.Contains(got.Says, c.says) || got.Remedy == "" || !strings.Contains(got.Says, path)) {
 					t.Errorf("%s, empty %v, beside it %q: %+v", file.name, empty, c.beside, got)
 				}
 				if after := contents(t, home); after != before {
@@ -50,6 +58,16 @@ func TestDoctorTellsALostDatabaseFromANewOne(t *testing.T) {
 			}
 		}
 	}
+}
+
+// examined gives the checks of one database.
+func examined(t *testing.T, cfg config.Config, db doctor.Database) []doctor.Check {
+	t.Helper()
+	all := doctor.Examine(t.Context(), &doctor.House{
+		Home: cfg.Home, Broken: errors.New("only the database is looked at"), Backups: backupDir(cfg), Now: time.Now(), Databases: []doctor.Database{db},
+		Daemon: func(context.Context) (doctor.Running, error) { return doctor.Running{}, errors.New("none") },
+	})
+	return slices.DeleteFunc(all, func(c doctor.Check) bool { return c.Subject == "" })
 }
 
 // backUp makes a database, backs it up and loses it.

@@ -1,13 +1,13 @@
 package main
 
 import (
-	"context"
 	"log/slog"
 	"os"
 	"strings"
 	"testing"
 
 	"gatewayd/config"
+	"gatewayd/internal/doctor"
 	"gatewayd/internal/sqlite"
 	"gatewayd/kanban"
 	"gatewayd/sessiondb"
@@ -33,7 +33,7 @@ func TestDoctorTellsOfWhatABoardLost(t *testing.T) {
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
-	capture := wantCheck(t, checkBoards(context.Background(), cfg), "holds what the board had")
+	capture := wantCheck(t, examined(t, cfg, doctor.Database{Label: "board default", Path: path, Board: true}), "holds what the board had")
 	all, err := sqlite.Captures(path)
 	if err != nil || len(all) != 1 || !strings.Contains(capture, all[0].Dir) {
 		t.Fatalf("%q does not name %v, %v", capture, all, err)
@@ -41,7 +41,7 @@ func TestDoctorTellsOfWhatABoardLost(t *testing.T) {
 	if err := os.Rename(all[0].Dir, all[0].Dir+".partial"); err != nil { // as a kill before its last step leaves it
 		t.Fatal(err)
 	}
-	wantCheck(t, checkBoards(context.Background(), cfg), "was killed before it was whole")
+	wantCheck(t, examined(t, cfg, doctor.Database{Label: "board default", Path: path, Board: true}), "was killed before it was whole")
 	if again, err := sqlite.Captures(path); err != nil || len(again) != 0 {
 		t.Errorf("a capture without its name is listed: %v, %v", again, err)
 	}
@@ -59,15 +59,15 @@ func TestDoctorTellsOfACaptureThatWasCutOff(t *testing.T) {
 	if err := os.Mkdir(storePath(cfg)+".retired-wal-20260101-000000-1.partial", 0o700); err != nil {
 		t.Fatal(err)
 	}
-	wantCheck(t, checkBeside(cfg), "was killed before it was whole")
+	wantCheck(t, examined(t, cfg, doctor.Database{Label: "state.db", Path: storePath(cfg)}), "was killed before it was whole")
 }
 
 // wantCheck gives the detail of the check that says so.
-func wantCheck(t *testing.T, checks []check, part string) string {
+func wantCheck(t *testing.T, checks []doctor.Check, part string) string {
 	t.Helper()
 	for _, c := range checks {
-		if strings.Contains(c.Detail, part) {
-			return c.Detail
+		if strings.Contains(c.Says, part) {
+			return c.Says
 		}
 	}
 	t.Fatalf("no check says %q: %+v", part, checks)

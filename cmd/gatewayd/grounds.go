@@ -78,19 +78,6 @@ func (d *daemon) checkVolumes() (checks []api.Check) {
 	return checks
 }
 
-// examineVolumes are the doctor's.
-func examineVolumes(cfg config.Config) (checks []check) {
-	for _, v := range volumesOf(cfg) {
-		what, remedy := v.Trouble()
-		if what != "" {
-			checks = append(checks, warning("volume", remedy, "%s", what))
-			continue
-		}
-		checks = append(checks, ok("volume", "%s on %s, mounted at %s", v.Dir, v.FSType, v.Point))
-	}
-	return checks
-}
-
 // heldElsewhere: two daemons of one home are a mistake of whoever set them up, and trying again does not mend it.
 func heldElsewhere(err error) error { return asConfig(err, problem.Busy) }
 

@@ -353,14 +353,20 @@ const runBound = 2 * time.Minute
 
 // told runs a command of the machine under a keeper, and gives what it said when it fails.
 func told(ctx context.Context, loaded config.Loaded, argv []string) error {
+	_, err := output(ctx, loaded, argv)
+	return err
+}
+
+// output is told, with what the command printed.
+func output(ctx context.Context, loaded config.Loaded, argv []string) (string, error) {
 	dir, err := os.MkdirTemp("", "gatewayd-run-")
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer os.RemoveAll(dir)
 	r, err := reaper.New(reaper.Options{Dir: dir, Spares: -1})
 	if err != nil {
-		return err
+		return "", err
 	}
 	out, rec, err := r.Output(ctx, reaper.Spec{
 		Argv: argv, Dir: "/", Deadline: runBound,
@@ -368,12 +374,12 @@ func told(ctx context.Context, loaded config.Loaded, argv []string) error {
 	})
 	switch said := strings.TrimSpace(string(out)); {
 	case err != nil:
-		return err
+		return "", err
 	case rec.Reason != reaper.Exited || rec.Code != 0:
 		if said == "" {
 			said = fmt.Sprintf("%s, code %d", rec.Reason, rec.Code)
 		}
-		return errors.New(strings.Join(strings.Fields(said), " "))
+		return "", errors.New(strings.Join(strings.Fields(said), " "))
 	}
-	return nil
+	return string(out), nil
 }

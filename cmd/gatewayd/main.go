@@ -117,7 +117,12 @@ func (c *cli) readVerb(cmd *cobra.Command) *cobra.Command {
 }
 
 // load reads the configuration with this command line's flags on top.
-func (c *cli) load() (config.Loaded, error) {
+func (c *cli) load() (config.Loaded, error) { return config.Load(c.request()) }
+
+// homeDir finds the home whatever is wrong with its configuration.
+func (c *cli) homeDir() (string, error) { return config.HomeOf(c.request()) }
+
+func (c *cli) request() config.Request {
 	flags := map[string]string{}
 	if c.home != "" {
 		flags["home"] = c.home
@@ -125,7 +130,7 @@ func (c *cli) load() (config.Loaded, error) {
 	if c.addr != "" {
 		flags["addr"] = c.addr
 	}
-	return config.Load(config.Request{Flags: flags, Environ: c.std.environ, CheckLane: checkLane})
+	return config.Request{Flags: flags, Environ: c.std.environ, CheckLane: checkLane}
 }
 
 // checkLane lets those who fill in a lane's argv check it, so that a mistake is named with its line.

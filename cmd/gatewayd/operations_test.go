@@ -107,10 +107,10 @@ func TestEveryWarningOfThePageIsSaid(t *testing.T) {
 	}
 }
 
-// Whatever the doctor and the health page name has a row that says what to do about it.
+// Whatever the health page names has a row that says what to do about it.
 func TestEveryCheckIsExplained(t *testing.T) {
 	for heading, files := range map[string][]string{
-		"Checks of `/health/detailed`": {"*.go"}, "Checks of `gatewayd doctor`": {"*.go", "../../internal/doctor/*.go"},
+		"Checks of `/health/detailed`": {"*.go"},
 	} {
 		rows := operations(t, heading)
 		named := checkNames(t, heading, files)

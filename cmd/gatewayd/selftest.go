@@ -119,6 +119,16 @@ func chaosDir(dir, home string) (string, error) {
 	return made, nil
 }
 
+// existing is the nearest directory that is there.
+func existing(path string) string {
+	for ; path != filepath.Dir(path); path = filepath.Dir(path) {
+		if _, err := os.Stat(path); err == nil {
+			break
+		}
+	}
+	return path
+}
+
 // sameDevice also holds where the home does not exist yet.
 func sameDevice(a, home string) bool {
 	first, err := os.Stat(a)

@@ -72,9 +72,6 @@ func Missed(path, label, backups string) error {
 	return err
 }
 
-// NoWAL says why WAL must not be used on a file system of this type, and what a person can do; "" is fine.
-func NoWAL(fstype string) (reason, remedy string) { return noWAL(fstype) }
-
 // LosesCommits reports a release of SQLite in which restarting the write-ahead log could lose a commit where two
 // connections met: 3.7.0 to 3.51.2 but for the branches that were mended. What cannot be read is taken for one.
 func LosesCommits(release string) bool { return walResets(release) }
