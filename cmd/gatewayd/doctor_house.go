@@ -29,13 +29,17 @@ func (c *cli) house() (h *doctor.House, closed func(), err error) {
 	loaded, broken := c.load()
 	h = &doctor.House{Home: home, Loaded: loaded, Broken: broken, Version: version, Revision: thisBuild().Revision, Now: time.Now(), Daemon: c.askDaemon()}
 	closed = func() {}
+	isDir := mustBeDir("home ", home) == nil // what is none has no files
+	if isDir {
+		h.Databases = []doctor.Database{{Label: "state.db", Path: storePath(config.Config{Home: home})}}
+	}
 	if broken != nil {
+		h.Backups = backupDir(config.Config{Home: home})
 		return h, closed, nil
 	}
 	h.Backups, h.Stop, h.User = backupDir(loaded.Config), longestStop(loaded.Config), userName(loaded.Environ)
-	if mustBeDir("home ", home) == nil { // what is none has no files
+	if isDir {
 		h.Volumes = volumesOf(loaded.Config)
-		h.Databases = []doctor.Database{{Label: "state.db", Path: storePath(loaded.Config)}}
 		var boards []doctor.Database
 		boards, closed, h.Listing = boardsToExamine(loaded.Config)
 		h.Databases = append(h.Databases, boards...)

@@ -1,9 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"time"
 
@@ -11,6 +11,7 @@ import (
 
 	"gatewayd/gateway"
 	"gatewayd/internal/problem"
+	"gatewayd/internal/procfs"
 	"gatewayd/kanban"
 	"gatewayd/kanban/dispatch"
 	"gatewayd/kanban/notify"
@@ -20,11 +21,14 @@ import (
 
 // status is what the daemon says of itself, at GET /api/status and by `gatewayd status`.
 type status struct {
+	Running    bool             `json:"running"` // true: who does not run says nothing
 	PID        int              `json:"pid"`
 	Build      build            `json:"build"`
 	Home       string           `json:"home"`
 	Addr       string           `json:"addr"`
 	Started    time.Time        `json:"started"`
+	Unit       string           `json:"unit,omitempty"` // of systemd, in which it runs
+	Model      modelStatus      `json:"model"`
 	Decisions  []decision       `json:"decisions"`
 	Dispatcher dispatch.Status  `json:"dispatcher"`
 	Notifier   notify.Status    `json:"notifier"`
@@ -32,6 +36,7 @@ type status struct {
 	LastRun    gateway.Receipt  `json:"last_run"`
 	Store      sessiondb.Health `json:"store"`
 	Files      registry.Stats   `json:"files"`
+	Warnings   []warning        `json:"warnings"`
 }
 
 // decision is one thing that the daemon settled at its start, and why.
@@ -43,31 +48,41 @@ type decision struct {
 
 func (d *daemon) status() status {
 	return status{
+		Running: true, Unit: procfs.Unit(), Model: d.modelStatus(), Warnings: d.warned(),
 		PID: os.Getpid(), Build: thisBuild(), Home: d.config.Home, Addr: d.listener.Addr().String(), Started: d.started,
 		Decisions: d.decided(), Dispatcher: d.dispatcher.StatusWithLocks(), Notifier: d.notifier.Status(), Gateway: d.gateway.Status(), LastRun: d.gateway.Receipt(), Store: d.store.Health(), Files: d.registry.Stats(),
 	}
 }
 
 func (c *cli) statusVerb() *cobra.Command {
-	return c.readVerb(&cobra.Command{
+	var all bool
+	cmd := c.readVerb(&cobra.Command{
 		Use: "status", Short: "Say whether the daemon runs and what it is doing", Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cl, err := c.dial()
+			s, err := c.statusOf(cmd.Context())
+			if problem.Is(err, problem.NotRunning) {
+				c.noteForeignDispatcher(err)
+				return errors.Join(err, c.absent(cmd.Context()))
+			}
 			if err != nil {
 				return err
 			}
-			var s status
-			if err := cl.call(cmd.Context(), http.MethodGet, "/api/status", nil, &s); err != nil {
-				c.noteForeignDispatcher(err)
-				return err
-			}
-			return c.emit(s, func(w io.Writer) { printStatus(w, s) })
+			return c.emit(s, func(w io.Writer) {
+				if all {
+					printStatus(w, s)
+					return
+				}
+				printScreen(w, s)
+			})
 		},
 	})
+	cmd.Flags().BoolVar(&all, "all", false, "everything: what was decided at the start, every board and lane, each turn that was in flight")
+	return cmd
 }
 
+// printStatus is all that the daemon says of itself.
 func printStatus(w io.Writer, s status) {
-	fmt.Fprintf(w, "running, pid %d, up %s, http://%s\n\n", s.PID, time.Since(s.Started).Round(time.Second), s.Addr)
+	fmt.Fprintf(w, "running, pid %d, up %s, http://%s, %s\n\n", s.PID, time.Since(s.Started).Round(time.Second), s.Addr, unitWords(s.Unit))
 	printDecisions(w, s.Decisions)
 	d := s.Dispatcher
 	if trouble := s.Store.Trouble(); trouble != "" {
@@ -75,9 +90,13 @@ func printStatus(w io.Writer, s status) {
 	}
 	fmt.Fprintf(w, "\nturns: %d running, %d waiting, %d ended (%d failed, %d interrupted)\n",
 		len(s.Gateway.Running), s.Gateway.Queued, s.Gateway.Turns, s.Gateway.Failed, s.Gateway.Interrupted)
+	for _, t := range s.Gateway.Running {
+		fmt.Fprintf(w, "  %s\n", turnWords(t))
+	}
 	printReceipt(w, s.LastRun)
 	printDispatcher(w, d)
 	printNotifier(w, s.Notifier)
+	printWarnings(w, s.Warnings, len(s.Warnings))
 }
 
 func printDecisions(w io.Writer, decisions []decision) {

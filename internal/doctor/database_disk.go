@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"gatewayd/internal/mutation"
 	"gatewayd/internal/problem"
 	"gatewayd/internal/sqlite"
 	"gatewayd/internal/volume"
@@ -33,7 +32,7 @@ func (v *visit) smaller() string {
 
 // lookWAL offers a checkpoint only for a file that nobody holds; the fix itself looks again, and fails closed.
 func lookWAL(_ context.Context, v *visit) []Check {
-	if v.glance.WAL <= largeWAL && !mutation.On("every-wal-is-large") {
+	if v.glance.WAL <= largeWAL {
 		return []Check{good("%s", size(v.glance.WAL))}
 	}
 	c := bad(Warn, "stop whatever reads it for long; while nobody has it open, `gatewayd doctor --fix` empties it", "the write-ahead log is %s: it is not emptied", size(v.glance.WAL))

@@ -34,6 +34,9 @@ func lookIndexes(_ context.Context, v *visit) (checks []Check) {
 	if len(v.faults.Indexes) > 0 {
 		checks = append(checks, bad(Warn, remedy, "only an index is damaged: %s%s", v.faults.Indexes[0], more(len(v.faults.Indexes))))
 	}
+	for _, what := range v.compared() {
+		checks = append(checks, bad(Warn, remedy, "%s", what))
+	}
 	var names []string
 	for _, ix := range v.store.Indexes {
 		names = append(names, ix.Name)
@@ -51,6 +54,21 @@ func lookIndexes(_ context.Context, v *visit) (checks []Check) {
 		checks = append(checks, bad(Warn, "run the gatewayd that wrote it", "its trigram tokenizer is missing: text without blanks is not found by its parts"))
 	}
 	return unless(checks, good("%s up to date, FTS5 with unicode61 and trigram", strings.Join(names, ", ")))
+}
+
+// compared are the search indexes whose contents are not those of the rows.
+func (v *visit) compared() (wrong []string) {
+	if len(v.store.Indexes) == 0 || len(v.faults.Indexes)+len(v.faults.Pages) > 0 {
+		return nil
+	}
+	err := v.copied.Try(func(tx *sqlite.Tx) error {
+		wrong = sessiondb.ProbeIndexes(tx)
+		return nil
+	})
+	if err != nil {
+		wrong = append(wrong, err.Error())
+	}
+	return wrong
 }
 
 // indexBehind is a lag that an indexer at work does not have.

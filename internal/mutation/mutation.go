@@ -186,4 +186,8 @@ var List = []Mutation{
 	{"env-that-all-may-write-is-read", "config", "TestAnEnvFileThatOthersReachIsSaid"},
 	{"misspelt-key-is-passed-over", "e2e", "TestTheFirstTenMinutes"},
 	{"banner-hides-what-is-off", "e2e", "TestTheFirstTenMinutes"},
+	{"fix-checkpoints-beside-a-holder", "internal/doctor", "TestTheDoctorHarmsNoDatabaseThatSomebodyHasOpen"},
+	{"pid-alone-is-identity", "internal/doctor", "TestARecycledPidIsNotTheDaemons"},
+	{"open-keys-are-fine", "internal/doctor", "TestOpenKeysAreToldAndClosed"},
+	{"broken-config-hides-the-daemon", "cmd/gatewayd", "TestABrokenConfigurationHidesNoDaemon"},
 }

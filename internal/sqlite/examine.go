@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
-	"gatewayd/internal/mutation"
 )
 
 // Faults is what SQLite's own check says of a database, told apart by what it costs: Pages hold rows, Indexes can be
@@ -23,7 +21,7 @@ func (b *Borrowed) Examine(ctx context.Context) (f Faults, err error) {
 		return err
 	})
 	for _, text := range all {
-		if (aboutIndex(text) || aboutPlainIndex(text)) && !mutation.On("index-damage-is-page-damage") {
+		if aboutIndex(text) || aboutPlainIndex(text) {
 			f.Indexes = append(f.Indexes, text)
 			continue
 		}
