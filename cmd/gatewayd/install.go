@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"gatewayd/config"
 	"gatewayd/internal/problem"
@@ -351,6 +352,14 @@ func (i *installation) report() error {
 // runBound is how long systemd may take to do what it is asked.
 const runBound = 2 * time.Minute
 
+// passing is where files of a moment are: in the home, where there is one that may be written.
+func passing(home string) string {
+	if unix.Access(home, unix.W_OK|unix.X_OK) == nil {
+		return home
+	}
+	return os.TempDir()
+}
+
 // told runs a command of the machine under a keeper, and gives what it said when it fails.
 func told(ctx context.Context, loaded config.Loaded, argv []string) error {
 	_, err := output(ctx, loaded, argv)
@@ -359,7 +368,7 @@ func told(ctx context.Context, loaded config.Loaded, argv []string) error {
 
 // output is told, with what the command printed.
 func output(ctx context.Context, loaded config.Loaded, argv []string) (string, error) {
-	dir, err := os.MkdirTemp("", "gatewayd-run-")
+	dir, err := os.MkdirTemp(passing(loaded.Home), "run-")
 	if err != nil {
 		return "", err
 	}

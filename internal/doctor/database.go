@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 
+	"golang.org/x/sys/unix"
+
 	"gatewayd/internal/problem"
 	"gatewayd/internal/sqlite"
 	"gatewayd/kanban"
@@ -102,8 +104,17 @@ func (v *visit) arrive(ctx context.Context) {
 	v.copy(ctx)
 }
 
+// scratch is where copies are for the moment: in the home, which is as private as what they are copies of, or where it cannot be
+// written, among the temporary files.
+func (h *House) scratch() string {
+	if unix.Access(h.Home, unix.W_OK|unix.X_OK) == nil {
+		return h.Home
+	}
+	return os.TempDir()
+}
+
 func (v *visit) copy(ctx context.Context) {
-	copied, err := sqlite.Borrow(ctx, sqlite.BorrowOptions{Path: v.Path, Label: v.Label, Scratch: os.TempDir()})
+	copied, err := sqlite.Borrow(ctx, sqlite.BorrowOptions{Path: v.Path, Label: v.Label, Scratch: v.house.scratch()})
 	switch {
 	case problem.Is(err, problem.Damaged):
 		v.broken = err

@@ -70,7 +70,7 @@ func (m *move) readSettings() (map[string]any, error) {
 
 // sift accounts for what is not brought, and asks this program's own rules about the rest, one after the other.
 func (m *move) sift(all []candidate, keys keyring) (list []candidate, err error) {
-	trial, err := newTrial(keys)
+	trial, err := newTrial(m.passing(), keys)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (m *move) sift(all []candidate, keys keyring) (list []candidate, err error)
 // write puts the settings into a new config.yaml, or beside one that says something into a proposal.
 func (m *move) write(list []candidate) error {
 	missing := list[:0:0]
-	wanted, err := loadedOf(list)
+	wanted, err := loadedOf(m.passing(), list)
 	if err != nil {
 		return err
 	}

@@ -20,8 +20,16 @@ type trial struct {
 	list []candidate
 }
 
-func newTrial(k keyring) (*trial, error) {
-	dir, err := os.MkdirTemp("", "gatewayd-trial-")
+// passing is where a trial is: in the home, but among the temporary files where the home must stay as it is.
+func (m *move) passing() string {
+	if m.DryRun {
+		return os.TempDir()
+	}
+	return m.Home.Home
+}
+
+func newTrial(under string, k keyring) (*trial, error) {
+	dir, err := os.MkdirTemp(under, "trial-")
 	if err != nil {
 		return nil, fmt.Errorf("try settings: %w", err)
 	}
@@ -63,8 +71,8 @@ func (t *trial) load(list []candidate) (config.Loaded, error) {
 }
 
 // loadedOf is what admitted settings come to.
-func loadedOf(list []candidate) (config.Loaded, error) {
-	t, err := newTrial(keyring{text: map[string]string{}})
+func loadedOf(under string, list []candidate) (config.Loaded, error) {
+	t, err := newTrial(under, keyring{text: map[string]string{}})
 	if err != nil {
 		return config.Loaded{}, err
 	}
