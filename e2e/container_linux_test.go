@@ -44,6 +44,29 @@ func TestTheContainerAnswersDrainsAndFindsEverythingAgain(t *testing.T) {
 	}
 }
 
+// A worker dies with its container. The next one of the same name gives its card out again at once.
+func TestACardWhoseContainerWasKilledIsGivenOutByTheNext(t *testing.T) {
+	e, volume := newEngine(t), newVolume(t)
+	yaml := "kanban:\n  crash_grace: 0s\n  lanes:\n    long: {preset: command, argv: [/gatewayd, --home, /data, logs, -f]}\n"
+	if err := os.WriteFile(filepath.Join(volume, "config.yaml"), []byte(yaml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := e.run("gatewayd", volume, nil).healthy()
+	c.call(http.MethodPost, "/api/boards", map[string]string{"slug": "default"}, nil)
+	var made struct{ Task card }
+	c.call(http.MethodPost, "/api/boards/default/tasks", map[string]any{"title": "a long one", "assignee": "long"}, &made)
+	runs := func() int {
+		var detail struct{ Runs []struct{ PID int } }
+		c.call(http.MethodGet, "/api/boards/default/tasks/"+made.Task.ID, nil, &detail)
+		return len(detail.Runs)
+	}
+	c.until("the worker runs", func() bool { return runs() == 1 })
+	c.signal(syscall.SIGKILL).end()
+	c = e.run("gatewayd", volume, nil).healthy()
+	c.until("the card is given out again", func() bool { return runs() == 2 })
+	c.signal(syscall.SIGTERM).end()
+}
+
 // ask runs another program in a container of its own and gives what it says and its exit code.
 func (e *engine) ask(volume string, argv ...string) (string, int) {
 	e.t.Helper()
