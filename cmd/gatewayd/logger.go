@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"time"
@@ -21,12 +22,25 @@ func newLogger(cfg config.Log, level slog.Leveler, w io.Writer, foreground bool)
 	options := &slog.HandlerOptions{Level: level}
 	switch format {
 	case "text":
-		return slog.New(tint.NewTextHandler(w, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: !isTerminal(w)}))
+		return slog.New(visibly{tint.NewTextHandler(w, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: !isTerminal(w)})})
 	case "journal":
-		return slog.New(systemd.NewJournalHandler(w, options))
+		return slog.New(visibly{systemd.NewJournalHandler(w, options)})
 	}
 	return slog.New(slog.NewJSONHandler(w, options))
 }
+
+// visibly keeps control characters of a message from a terminal, as the handlers do with most in the values beside it: a message may
+// name a file.
+type visibly struct{ slog.Handler }
+
+func (v visibly) Handle(ctx context.Context, r slog.Record) error {
+	r.Message = line(r.Message)
+	return v.Handler.Handle(ctx, r)
+}
+
+func (v visibly) WithAttrs(attrs []slog.Attr) slog.Handler { return visibly{v.Handler.WithAttrs(attrs)} }
+
+func (v visibly) WithGroup(name string) slog.Handler { return visibly{v.Handler.WithGroup(name)} }
 
 // alsoInto adds a copy of all that is said, in lines of JSON.
 func alsoInto(log *slog.Logger, copied io.Writer, level slog.Leveler) *slog.Logger {
