@@ -38,7 +38,9 @@ func (v visibly) Handle(ctx context.Context, r slog.Record) error {
 	return v.Handler.Handle(ctx, r)
 }
 
-func (v visibly) WithAttrs(attrs []slog.Attr) slog.Handler { return visibly{v.Handler.WithAttrs(attrs)} }
+func (v visibly) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return visibly{v.Handler.WithAttrs(attrs)}
+}
 
 func (v visibly) WithGroup(name string) slog.Handler { return visibly{v.Handler.WithGroup(name)} }
 
