@@ -45,7 +45,6 @@ func (c *cli) chatVerb() *cobra.Command {
 	flags.BoolVar(&how.whole, "no-stream", false, "print answers in one piece, when they are complete")
 	flags.BoolVar(&how.reasoning, "reasoning", false, "show the model's reasoning, on a terminal")
 	flags.BoolVar(&how.lines, "jsonl", false, "speak JSON lines on standard input and output, for another program")
-	_ = cmd.RegisterFlagCompletionFunc("session", c.completeSession)
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	return cmd
 }

@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"gatewayd/gateway/slash"
 	"gatewayd/internal/terminal"
 	"gatewayd/sessiondb"
@@ -83,8 +81,8 @@ func choicesOf(words ...string) (out []terminal.Choice) {
 	return out
 }
 
-// completeSessions is how many conversations are offered.
-const completeSessions = "60"
+// mostOffered is how many conversations, or cards, are offered.
+const mostOffered = "60"
 
 // newest gives the conversations that were talked in last.
 func newest(ctx context.Context, dial func() (*client, error)) []sessiondb.Session {
@@ -93,7 +91,7 @@ func newest(ctx context.Context, dial func() (*client, error)) []sessiondb.Sessi
 		return nil
 	}
 	var answer struct{ Sessions []sessiondb.Session }
-	_ = cl.call(ctx, http.MethodGet, "/api/sessions?limit="+completeSessions, nil, &answer) // none are offered where none can be had
+	_ = cl.call(ctx, http.MethodGet, "/api/sessions?limit="+mostOffered, nil, &answer) // none are offered where none can be had
 	return answer.Sessions
 }
 
@@ -135,15 +133,4 @@ func (d *desk) approvalChoices(ctx context.Context) (out []terminal.Choice) {
 		out = append(out, terminal.Choice{Line: a.ID, About: short(a.Effect)})
 	}
 	return out
-}
-
-// completeSession completes --session in a shell.
-func (c *cli) completeSession(cmd *cobra.Command, _ []string, begin string) ([]string, cobra.ShellCompDirective) {
-	var out []string
-	for _, s := range newest(cmd.Context(), c.dial) {
-		if strings.HasPrefix(s.ID, begin) {
-			out = append(out, s.ID+"\t"+short(label(s)))
-		}
-	}
-	return out, cobra.ShellCompDirectiveNoFileComp
 }

@@ -97,6 +97,7 @@ func (c *cli) root() *cobra.Command {
 			cmd.Args, cmd.RunE = verbs, help
 		}
 	}
+	c.offers(root)
 	return root
 }
 

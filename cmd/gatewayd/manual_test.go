@@ -2,9 +2,13 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 )
 
 func TestEachCommandHasAPageThatIsTheSameEachTime(t *testing.T) {
@@ -26,23 +30,64 @@ func TestEachCommandHasAPageThatIsTheSameEachTime(t *testing.T) {
 	}
 }
 
-// What bash is given is what bash can run: it asks the program, and shows what it answers.
-func TestBashCompletesVerbs(t *testing.T) {
+// What bash is given is what bash can run: it asks the program, and shows what it answers. Without a daemon there are no cards and no
+// conversations to offer, and nothing is said of that.
+func TestBashCompletesVerbsBoardsCardsLanesAndConversations(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	if err != nil {
 		t.Skip("SKIPPED: bash is not installed")
 	}
 	g := newGround(t)
 	need(t, exec.Command(g.bin, "manual", g.out).Run())
-	cmd := exec.CommandContext(t.Context(), bash, "--norc", "-c", `
+	g.env = append(g.env, "GATEWAYD_HOME="+g.home)
+	press := func(line string) string { // the tabulator at the end of a line
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), bash, "--norc", "-c", `
 _get_comp_words_by_ref() { words=("${COMP_WORDS[@]}"); cword=$COMP_CWORD; cur=${COMP_WORDS[COMP_CWORD]}; prev=${COMP_WORDS[COMP_CWORD-1]}; }
+compopt() { :; } # wants to be called by a key
 source "$1/completions/gatewayd"
-COMP_WORDS=(gatewayd insi); COMP_CWORD=1; COMP_LINE='gatewayd insi'; COMP_POINT=13; COMP_TYPE=9
+COMP_LINE=$2; COMP_POINT=${#2}; COMP_TYPE=9
+read -ra COMP_WORDS <<<"$2"; [[ $2 != *' ' ]] || COMP_WORDS+=(''); COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
 $(complete -p gatewayd | sed 's/.*-F \([^ ]*\).*/\1/')
-printf '%s\n' "${COMPREPLY[@]}"`, "bash", g.out)
-	cmd.Env, cmd.Dir = g.env, g.cwd
-	out, err := cmd.CombinedOutput()
-	if err != nil || !bytes.Contains(out, []byte("insights")) {
-		t.Errorf("%v: %s", err, out)
+printf '%s\n' "${COMPREPLY[@]}"`, "bash", g.out, line)
+		cmd.Env, cmd.Dir = g.env, g.cwd
+		out, err := cmd.CombinedOutput()
+		need(t, err)
+		return string(out)
+	}
+	_, stop := g.serve()
+	defer stop()
+	g.fill()
+	need(t, os.WriteFile(g.home+"/config.yaml", []byte("model: {provider: offline}\nkanban: {lanes: {deft: {preset: command, argv: [make]}}}\n"), 0o600))
+	g.must("kanban", "boards", "create", "other")
+	g.must("kanban", "create", "elsewhere", "--board", "other")
+	for line, want := range map[string]string{
+		"gatewayd insi": "insights", "gatewayd kanban boards switch de": "demo", "gatewayd kanban list --board de": "demo",
+		"gatewayd kanban show ": g.card, "gatewayd kanban assign " + g.card + " de": "deft", "gatewayd kanban create x --assignee de": "deft",
+		"gatewayd sessions show ": g.session, "gatewayd chat --session ": g.session,
+	} {
+		if got := press(line); !strings.Contains(got, want) {
+			t.Errorf("%q: %q is not offered: %q", line, want, got)
+		}
+	}
+	if got := press("gatewayd kanban show "); strings.Contains(got, "elsewhere") {
+		t.Errorf("a card of another board is offered: %q", got)
+	}
+	stop()
+	for _, line := range []string{"gatewayd kanban show ", "gatewayd sessions show "} {
+		if got := strings.TrimSpace(press(line)); got != "" {
+			t.Errorf("%q without a daemon: %q", line, got)
+		}
+	}
+}
+
+func TestAPersonWhoTypesIsNotKeptWaitingForWhatHangs(t *testing.T) {
+	release := make(chan struct{})
+	defer close(release)
+	cmd := (&cli{}).root()
+	cmd.SetContext(t.Context())
+	all, _ := offered(cmd, func(context.Context, *cobra.Command) []string { <-release; return []string{"late"} }, false, "")
+	if len(all) > 0 {
+		t.Errorf("offered: %q", all)
 	}
 }

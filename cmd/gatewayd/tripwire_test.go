@@ -133,11 +133,14 @@ func (g *ground) fill() {
 	g.must("kanban", "boards", "create", "demo")
 	g.must("kanban", "boards", "switch", "demo")
 	g.must("chat", "hello")
-	var made struct{ Task struct{ ID string } }
+	var made struct{ ID string }
 	need(g.t, json.Unmarshal(g.must("kanban", "create", "a card", "--json"), &made))
 	var listed struct{ Sessions []struct{ ID string } }
 	need(g.t, json.Unmarshal(g.must("sessions", "list", "--json"), &listed))
-	g.card, g.session = made.Task.ID, listed.Sessions[0].ID
+	g.card, g.session = made.ID, listed.Sessions[0].ID
+	if g.card == "" || g.session == "" {
+		g.t.Fatalf("card %q, conversation %q: what was made has no name", g.card, g.session)
+	}
 }
 
 func (g *ground) must(args ...string) []byte {
