@@ -293,7 +293,7 @@ func TestAHomeInTheContainersOwnLayerIsNamed(t *testing.T) {
 			t.Errorf("%v does not say it: %s", verb, out)
 		}
 	}
-	if out, _ := c.exec("/gatewayd", "status"); !strings.Contains(out, "230 MiB") || !strings.Contains(out, "256 MiB") {
+	if out, _ := c.exec("/gatewayd", "status", "--all"); !strings.Contains(out, "230 MiB") || !strings.Contains(out, "256 MiB") {
 		t.Errorf("status does not say what bounds the memory: %s", out)
 	}
 	if code := c.signal(syscall.SIGTERM).end(); code != 0 || !strings.Contains(c.log.String(), "container's own layer") {

@@ -104,6 +104,7 @@ func TestChatsAndWorkersWaitForOneKeyInOneQueue(t *testing.T) {
 	case <-ctx.Done():
 		t.Error("the waiting chat was not told its place")
 	}
+	atOnce := most.Load() // the call of a killed worker is at the server until that notices
 	for _, pid := range workersOf(t, s.home, made.Task.ID) {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
@@ -113,8 +114,8 @@ func TestChatsAndWorkersWaitForOneKeyInOneQueue(t *testing.T) {
 	if h := <-second; !strings.Contains(h.text, "served") {
 		t.Errorf("behind a killed worker the chat was told %+v", h)
 	}
-	if n := most.Load(); n != 1 {
-		t.Errorf("%d calls at the same time", n)
+	if atOnce != 1 {
+		t.Errorf("%d calls at the same time", atOnce)
 	}
 	if _, errs, code := cli(t, s.home, "kanban", "archive", made.Task.ID); code != 0 {
 		t.Error(errs)

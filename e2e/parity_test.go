@@ -49,7 +49,7 @@ var notVerbs = map[string]string{
 	"Keepers": "is the dispatcher's", "Settle": "is the dispatcher's", "WakeDue": "is the dispatcher's", "AssignFrom": "is the dispatcher's Assign",
 	"Stops": "is the dispatcher's", "Spare": "is the dispatcher's", "RecentEnds": "is the dispatcher's", "Stopped": "is the dispatcher's",
 	"EventsOf": "reads", "InspectRun": "reads", "Task": "reads", "List": "reads", "Show": "reads", "Runs": "reads", "Run": "reads", "TaskEvents": "reads", "Events": "reads",
-	"LatestEvent": "reads", "Stats": "reads", "Context": "reads", "Columns": "reads", "Timers": "reads", "Diagnose": "reads",
+	"LatestEvent": "reads", "Stats": "reads", "Insights": "reads", "Context": "reads", "Columns": "reads", "Timers": "reads", "Diagnose": "reads",
 	"Attachments": "reads", "OpenAttachment": "reads", "Subscription": "reads", "Subscriptions": "reads", "Outbox": "reads", "OutboxCounts": "reads",
 	"Errands": "is the notifier's", "Take": "is the notifier's", "Paused": "reads", "ActivePR": "is the dispatcher's", "PRAuthorizationUsed": "is the dispatcher's",
 	"WorkerReaped": "is the dispatcher's", "ClosedWorkers": "is the dispatcher's", "Register": "is the worker's launcher's", "Record": "is the notifier's", "Sweep": "is the notifier's", "PruneOutbox": "is the notifier's",

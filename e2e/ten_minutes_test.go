@@ -220,7 +220,7 @@ func (n *newcomer) minute6() time.Duration {
 	took := n.serves()
 	n.daemon.sees("was killed without a chance to say why", "interrupted turn found")
 	chat.ends()
-	n.says(n.does("gatewayd status", 0), "last run: was killed", "nap turn_")
+	n.says(n.does("gatewayd status --all", 0), "last run: was killed", "nap turn_")
 	n.says(n.does("gatewayd sessions show nap", 0), "Sleep for ten minutes.", "Are you awake?", "Sleep again.", "UNKNOWN")
 	return took
 }

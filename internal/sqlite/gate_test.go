@@ -31,6 +31,7 @@ var gated = map[string]string{
 	"recreateIndex": "on a scratch copy",
 	"remakeIndexes": "on a scratch copy",
 	"pourInto":      "on a scratch copy",
+	"Copy":          "of a borrowed copy",
 	"set":           "the decision of an open, which quarantines nothing yet",
 	"OpenBare":      "tests and benchmarks",
 	"checkWord":     "only names what callers may not run",
