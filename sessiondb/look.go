@@ -120,7 +120,7 @@ func objects(c *sqlite.Conn) (names []string, err error) {
 func ProbeWrite(tx *sqlite.Tx) error { return probe(tx) }
 
 // ProbeIndexes has each search index compared with the rows that it holds, for a transaction that is taken back: it names those that do not agree,
-// which the check of pages does not find. It reads all rows: about a second for each fifty thousand.
+// which the check of pages does not find. It reads all rows.
 func ProbeIndexes(tx *sqlite.Tx) (wrong []string) {
 	for _, ix := range indexes {
 		if _, stale, err := ix.readMark(tx.Conn); stale && err == nil {

@@ -13,7 +13,7 @@ type Faults struct {
 	Indexes []string
 }
 
-// Examine has SQLite check the whole copy. It reads all of it: about a second for each two hundred megabytes.
+// Examine has SQLite check the whole copy. It reads all of it.
 func (b *Borrowed) Examine(ctx context.Context) (f Faults, err error) {
 	var all []string
 	err = b.Read(ctx, func(c *Conn) (err error) {
