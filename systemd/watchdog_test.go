@@ -132,16 +132,19 @@ func TestSilenceIsSaidOnceWhenItStartsAndWhenItEnds(t *testing.T) {
 
 func TestAnActorThatDoesNotComeBackIsGivenUpOnce(t *testing.T) {
 	inKennel(t, func(t *testing.T, k *kennel) {
-		var given [][]string
-		k.OnWedged(func(silent []string) { given = append(given, silent) })
+		given := make(chan []string, 8)
+		k.OnWedged(func(silent []string) { given <- silent })
 		p := k.Pulse("api", 20*time.Second)
 		k.fedIn(60 * time.Second)
 		p.Beat()
 		if k.fedIn(time.Minute); len(given) != 0 {
-			t.Errorf("given up although it came back: %v", given)
+			t.Errorf("given up although it came back: %v", <-given)
 		}
-		if k.fedIn(10 * time.Minute); len(given) != 1 || !slices.Equal(given[0], []string{"api"}) {
-			t.Errorf("given up: %v", given)
+		if k.fedIn(10 * time.Minute); len(given) != 1 {
+			t.Fatalf("given up %d times", len(given))
+		}
+		if silent := <-given; !slices.Equal(silent, []string{"api"}) {
+			t.Errorf("given up: %v", silent)
 		}
 	})
 }
