@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"gatewayd/gateway/provider"
 	"gatewayd/gateway/tool"
@@ -44,7 +45,8 @@ func runDaemon(dir, url string) error {
 	}
 	go func() { _ = r.Run(context.Background()) }()
 	g := New(Options{
-		Store: store, Model: provider.New(provider.Options{BaseURL: url, Name: fakellm.Model}), Sole: true, Terminal: tool.Allow, Grace: -1, Log: quiet(),
+		Store: store, Model: provider.New(provider.Options{BaseURL: url, Name: fakellm.Model}), Sole: true, Terminal: tool.Allow, Log: quiet(),
+		Grace: 30 * time.Second, // an answer that was sent may not be stored yet when the end is asked for
 		Tools: tool.NewSet(tool.NewTerminal(tool.TerminalOptions{Reaper: r, Dir: dir}), tool.ReadFile{Dir: dir}),
 	})
 	found, err := g.Recover(ctx)
