@@ -165,6 +165,7 @@ func (g *ground) run(args []string, follow bool) (out []byte, said string, code 
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // where the tracer had to be killed, what it traced goes on
 	if err != nil && ctx.Err() != nil && !follow {
 		g.t.Errorf("%v did not end: %s", args, &stderr)
 	}
@@ -178,7 +179,8 @@ func (g *ground) command(ctx context.Context, log string, args []string) *exec.C
 	}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir, cmd.Env = g.cwd, g.env
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // strace passes it on by ending what it traces
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) } // strace alone would wait for what it traces
 	cmd.WaitDelay = 10 * time.Second
 	return cmd
 }
