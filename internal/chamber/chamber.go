@@ -83,7 +83,11 @@ func New(o Options) (*Chamber, error) {
 		return nil, fmt.Errorf("prepare chamber: %w", err)
 	}
 	o.Dir = dir
-	c := &Chamber{Options: o, monitor: newMonitor(filepath.Join(dir, "state.db")), lasting: map[string]*actorProcess{}}
+	monitor, err := newMonitor(filepath.Join(dir, "state.db"))
+	if err != nil {
+		return nil, fmt.Errorf("watch the descriptors of a chamber: %w", err)
+	}
+	c := &Chamber{Options: o, monitor: monitor, lasting: map[string]*actorProcess{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.scanner.Go(func() { c.monitor.run(c.ctx) })
 	return c, nil

@@ -118,7 +118,10 @@ func TestTheMonitorSeesWhoHoldsADeletedFileSinceTheEpisodeBegan(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	m := newMonitor(store)
+	m, err := newMonitor(store)
+	if err != nil {
+		t.Fatal(err)
+	}
 	m.scan()
 	if found, scans := m.report(); len(found) != 0 || scans != 1 {
 		t.Errorf("%q after %d scans", found, scans)

@@ -9,7 +9,7 @@ import (
 	"gatewayd/internal/procfs"
 )
 
-// scanEvery is how often the descriptors of all processes are looked at.
+// scanEvery is how often the descriptors of all processes that may hold the store are looked at.
 const scanEvery = 20 * time.Millisecond
 
 // sideScans is in how many scans in a row the same descriptor of a deleted -wal or -shm must be seen: a last close
@@ -28,7 +28,8 @@ type held struct {
 
 // Monitor watches who holds the files of one store. It counts only what it saw since the episode began.
 type Monitor struct {
-	store string // state.db, resolved
+	store string            // state.db, resolved
+	who   *procfs.Newcomers // nobody else can have opened what is made here
 
 	mu       sync.Mutex
 	streak   map[held]int
@@ -40,10 +41,11 @@ type Monitor struct {
 	quiet    bool // deleted files are what this episode makes
 }
 
-func newMonitor(store string) *Monitor {
-	m := &Monitor{store: store, usual: map[int]int{}, looks: map[int]int{}, most: map[int]int{}}
+func newMonitor(store string) (m *Monitor, err error) {
+	m = &Monitor{store: store, usual: map[int]int{}, looks: map[int]int{}, most: map[int]int{}}
 	m.begin(false)
-	return m
+	m.who, err = procfs.NewNewcomers(m.watches)
+	return m, err
 }
 
 // begin forgets what was seen before.
@@ -72,7 +74,7 @@ func (m *Monitor) watches(target string) bool {
 }
 
 func (m *Monitor) scan() {
-	fds, err := procfs.OpenFiles(m.watches)
+	fds, err := m.who.OpenFiles(m.watches)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.scans++

@@ -7,9 +7,13 @@ import (
 	"io/fs"
 	"strings"
 	"sync"
+	"time"
 )
 
-// verbLoop runs verbs of the program, one after the other, as a person beside the daemon would.
+// betweenVerbs is how long a quick person needs to type the next one.
+const betweenVerbs = 100 * time.Millisecond
+
+// verbLoop runs verbs of the program, one after the other, as a person beside the daemon would: each at least once.
 type verbLoop struct {
 	end   context.CancelFunc
 	done  sync.WaitGroup
@@ -28,10 +32,14 @@ func (s *Stage) startVerbs(ctx context.Context) {
 	ctx, l.end = context.WithCancel(ctx)
 	l.runs = map[string]int{}
 	l.done.Go(func() {
-		for ; ctx.Err() == nil && len(l.wrong) == 0; l.tried++ {
+		for ; (ctx.Err() == nil || l.tried < len(s.Episode.Verbs)) && len(l.wrong) == 0; l.tried++ {
 			verb := s.Episode.Verbs[l.tried%len(s.Episode.Verbs)]
 			if err := s.verb(verb); err != nil {
 				l.wrong = append(l.wrong, err.Error())
+			}
+			select {
+			case <-time.After(betweenVerbs):
+			case <-ctx.Done():
 			}
 		}
 	})

@@ -53,13 +53,16 @@ func ScanFiles(match func(target string) bool) (Scan, error) {
 	if err != nil {
 		return Scan{}, err
 	}
-	var found Scan
-	for _, pid := range all {
+	return scanOf(all, match), nil
+}
+
+func scanOf(pids []int, match func(target string) bool) (found Scan) {
+	for _, pid := range pids {
 		if err := found.process(pid, match); err != nil && !vanished(err) {
 			found.Hidden = append(found.Hidden, pid)
 		}
 	}
-	return found, nil
+	return found
 }
 
 // OwnFiles is OpenFiles for this process alone.
