@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"gatewayd/internal/mutation"
 )
 
 // sweepEvery is how soon a caller's going is seen where no request asks.
@@ -60,7 +62,7 @@ func (s *Store) look() {
 func (s *Store) sweep() {
 	now := s.now()
 	for h := range s.held.open {
-		if !s.stands(h.caller, now) {
+		if !s.stands(h.caller, now) && !mutation.On("open-streams-outlive-their-key") {
 			h.end(ErrGone)
 		}
 	}

@@ -168,6 +168,7 @@ var List = []Mutation{
 	{"scope-is-not-asked", "gateway/api", "TestEveryRouteBehindTheKeyAsksForAScope"},
 	{"cookie-from-anywhere", "gateway/api", "TestACookieChangesNothingUnlessThisVeryOriginAsks"},
 	{"socket-peer-is-not-asked", "internal/homesocket", "TestOnlyTheUserAndRootAreHeard"},
+	{"open-streams-outlive-their-key", "e2e", "TestKeysOfTheCommandLineCountAtOnceInTheDaemon"},
 	{"removed-key-is-accepted", "gateway/keys", "TestAKeyThatWasRemovedIsRefusedFromTheNextRequestOn"},
 	{"the-whole-disk-is-below-the-root", "gateway/tool", "TestAWriteStaysBelowItsRoot"},
 	{"fragment-without-authentication", "gateway/api", "TestNoPageAndNoFragmentIsShownWithoutTheKey"},
