@@ -25,6 +25,7 @@ var List = []Mutation{
 	{"home-lock-is-ignored", "config", "TestAHeldHomeNamesItsHolder"},
 	{"tools-weigh-nothing", "gateway", "TestAGuestsToolsWeighInTheWindow"},
 	{"long-turns-are-told-without-texts", "gateway", "TestWhoComesIntoALongTurnHearsAllOfIt"},
+	{"told-history-is-a-strangers", "gateway/api", "TestARunThatWasCutOffBehindItsHistoryIsBegun"},
 	{"wishes-have-no-bounds", "gateway/api", "TestWhatAClientAsksOfAnAnswerReachesTheTurn"},
 	{"typed-during-an-answer-is-lost", "e2e", "TestWhatIsTypedDuringAnAnswerIsAnsweredNext"},
 	{"what-was-missed-is-not-read", "e2e", "TestAnAnswerThatEndedWhileNobodyWatchedIsShownBeforeWhatIsAnsweredNow"},
