@@ -2,7 +2,7 @@
 
 version ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 
-.PHONY: build dist test race lint bench whole soak demo ci clean
+.PHONY: build dist test image-test race lint bench whole soak demo ci clean
 
 build: ## one static binary, stripped
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(version)' -o build/gatewayd ./cmd/gatewayd
@@ -12,6 +12,9 @@ dist: ## the release, for each processor; the same commit gives the same bytes
 
 test:
 	go test ./...
+
+image-test: ## a real engine compiles the program in the image's build stage, and runs it: minutes
+	go test ./e2e -run TestTheImageIsBuiltAndRunByARealEngine -v -count=1 -timeout 40m -args -image
 
 race: ## SQLite itself is left out: it would be thirteen times slower and is not ours
 	go test -race -gcflags='github.com/ncruces/go-sqlite3-wasm/...=-race=false' ./registry ./reaper ./kanban/... ./gateway/... ./sessiondb ./config ./systemd

@@ -1,7 +1,12 @@
 package deploy
 
 import (
+	"context"
+	"io/fs"
 	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,12 +57,30 @@ func TestTheImageIsStaticAndNobodysRoot(t *testing.T) {
 	if !strings.Contains(strings.Join(i.Runs, "\n"), ":x:"+numbers+":gatewayd:"+i.Volume+":") {
 		t.Errorf("user %s has no name: %q", numbers, i.Runs)
 	}
-	for _, path := range []string{i.Volume, "/tmp"} {
-		if !slices.ContainsFunc(i.Copies, func(c Copy) bool { return c.To == path && c.UID == i.UID && c.GID == i.GID }) {
-			t.Errorf("%s is not the user's: %+v", path, i.Copies)
-		}
+	if !slices.Contains(i.Copies, Copy{From: "/out/own", To: "/", UID: i.UID, GID: i.GID}) {
+		t.Errorf("nothing is the user's: %+v", i.Copies)
+	}
+	if i.Volume != "/data" {
+		t.Errorf("the volume is at %s", i.Volume)
 	}
 	loads(t, i.Env)
+}
+
+// An engine makes a directory that is copied to by itself, open to all, and gives a new volume its rights.
+func TestWhatTheUserOwnsKeepsItsRights(t *testing.T) {
+	stage := Stage{Out: t.TempDir(), Program: os.Args[0], GoRoot: t.TempDir(), Shell: func(ctx context.Context, script string) error {
+		return exec.CommandContext(ctx, "sh", "-c", script).Run()
+	}}
+	i, root := image(t), t.TempDir()
+	i.Copies = slices.DeleteFunc(i.Copies, func(c Copy) bool { return !strings.HasPrefix(c.From, "/out") })
+	if err := i.Build(t.Context(), stage, root); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]fs.FileMode{i.Volume: fs.ModeDir | 0o700, "/tmp": fs.ModeDir | fs.ModeSticky | 0o777, "/etc": fs.ModeDir | 0o755} {
+		if info, err := os.Stat(filepath.Join(root, path)); err != nil || info.Mode() != want {
+			t.Errorf("%s: %v %v, want %v", path, info, err, want)
+		}
+	}
 }
 
 func TestTheComposeFileAgreesWithTheImage(t *testing.T) {
@@ -65,6 +88,7 @@ func TestTheComposeFileAgreesWithTheImage(t *testing.T) {
 	var file struct {
 		Services map[string]struct {
 			Stop     string            `yaml:"stop_grace_period"`
+			Host     string            `yaml:"hostname"`
 			Ports    []string          `yaml:"ports"`
 			Volumes  []string          `yaml:"volumes"`
 			Env      map[string]string `yaml:"environment"`
@@ -81,8 +105,11 @@ func TestTheComposeFileAgreesWithTheImage(t *testing.T) {
 	if stop, err := time.ParseDuration(s.Stop); err != nil || stop < stopNeeds() {
 		t.Errorf("stop_grace_period %q is less than %v: %v", s.Stop, stopNeeds(), err)
 	}
-	if !slices.Equal(s.Ports, []string{"127.0.0.1:" + i.Port + ":" + i.Port}) {
+	if !slices.Equal(s.Ports, []string{"127.0.0.1:${PORT:-" + i.Port + "}:" + i.Port}) {
 		t.Errorf("ports %q: want the image's, published to loopback", s.Ports)
+	}
+	if s.Host == "" {
+		t.Error("no host name: each container would have another, and wait for the claims of the one before it")
 	}
 	name, at, _ := strings.Cut(strings.Join(s.Volumes, ""), ":")
 	if _, native := file.Volumes[name]; !native || at != i.Volume {
@@ -137,6 +164,7 @@ type pod struct {
 func TestTheSidecarAgreesWithTheImage(t *testing.T) {
 	i := image(t)
 	var file struct {
+		Kind string
 		Spec struct {
 			Replicas int
 			Template struct{ Spec pod }
@@ -148,6 +176,9 @@ func TestTheSidecarAgreesWithTheImage(t *testing.T) {
 	documents := strings.Split(Kubernetes, "\n---\n")
 	if err := yaml.Unmarshal([]byte(documents[len(documents)-1]), &file); err != nil {
 		t.Fatal(err)
+	}
+	if file.Kind != "StatefulSet" {
+		t.Errorf("%s: the next pod would have another host name, and wait for the claims of the one before it", file.Kind)
 	}
 	spec := file.Spec.Template.Spec
 	if grace := time.Duration(spec.Grace) * time.Second; grace < stopNeeds() {

@@ -36,6 +36,7 @@ type Image struct {
 	Stop       string // signal that ends it
 	Entrypoint []string
 	Health     []string // argv of the health check
+	Labels     []string // KEY=VALUE, with ${VERSION} as it stands there
 }
 
 // Copy is one COPY from the build stage; the numbers are those of its owner in the image.
@@ -94,6 +95,9 @@ func (i *Image) take(final bool, word, rest string) (err error) {
 		i.Env = append(i.Env, strings.Fields(rest)...)
 	case "VOLUME":
 		i.Volume = rest
+	case "LABEL":
+		i.Labels = append(i.Labels, strings.Fields(rest)...)
+	case "ARG": // for a label
 	case "EXPOSE":
 		i.Port = rest
 	case "STOPSIGNAL":

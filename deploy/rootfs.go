@@ -66,22 +66,25 @@ func (c Copy) into(dir, from string) error {
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return err
 	}
-	if err := errors.Join(copyTree(from, to), os.Chmod(to, info.Mode().Perm()|info.Mode()&fs.ModeSticky)); err != nil {
-		return err
-	}
-	return nil
+	return copyTree(from, to)
 }
 
+// copyTree copies what is below a directory with its rights, and nothing of the directory itself: an engine makes that one open to all.
 func copyTree(from, to string) error {
 	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
+		if err != nil || path == from {
 			return err
 		}
-		rel, err := filepath.Rel(from, path)
-		if err != nil {
+		rel, rerr := filepath.Rel(from, path)
+		info, err := entry.Info()
+		if err := errors.Join(rerr, err); err != nil {
 			return err
 		}
-		return copyFile(path, filepath.Join(to, rel), 0o644)
+		target := filepath.Join(to, rel)
+		if !entry.IsDir() {
+			return copyFile(path, target, info.Mode().Perm())
+		}
+		return errors.Join(os.MkdirAll(target, 0o755), os.Chmod(target, info.Mode().Perm()|info.Mode()&fs.ModeSticky))
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 // The container's life, played without an engine: the root file system that the Dockerfile makes, read-only, in namespaces of its own, with
 // the program as pid 1 and as nobody's root.
 func TestTheContainerAnswersDrainsAndFindsEverythingAgain(t *testing.T) {
+	t.Parallel()
 	e, volume := newEngine(t), newVolume(t)
 	c := e.run("first", volume, nil).healthy()
 	c.unprivileged()
@@ -46,6 +47,7 @@ func TestTheContainerAnswersDrainsAndFindsEverythingAgain(t *testing.T) {
 
 // A worker dies with its container. The next one of the same name gives its card out again at once.
 func TestACardWhoseContainerWasKilledIsGivenOutByTheNext(t *testing.T) {
+	t.Parallel()
 	e, volume := newEngine(t), newVolume(t)
 	yaml := "kanban:\n  crash_grace: 0s\n  lanes:\n    long: {preset: command, argv: [/gatewayd, --home, /data, logs, -f]}\n"
 	if err := os.WriteFile(filepath.Join(volume, "config.yaml"), []byte(yaml), 0o600); err != nil {
@@ -114,6 +116,7 @@ func (c *container) speaksJSON(host string) {
 
 // Pids say nothing across containers: both daemons are pid 1. The lock decides, and says whose it is.
 func TestASecondContainerOnTheVolumeIsRefusedWithTheNameOfTheFirst(t *testing.T) {
+	t.Parallel()
 	e, volume := newEngine(t), newVolume(t)
 	first := e.run("first-one", volume, nil).healthy()
 	out, code := e.ask(volume, e.image.Entrypoint...)
@@ -136,6 +139,7 @@ func TestASecondContainerOnTheVolumeIsRefusedWithTheNameOfTheFirst(t *testing.T)
 
 // A signal that pid 1 has no handler for is dropped by the kernel, and the engine would wait and kill.
 func TestPidOneTakesEverySignalThatASupervisorSends(t *testing.T) {
+	t.Parallel()
 	e, volume := newEngine(t), newVolume(t)
 	for _, c := range []struct {
 		sig  syscall.Signal
@@ -153,6 +157,7 @@ func TestPidOneTakesEverySignalThatASupervisorSends(t *testing.T) {
 
 // What exits in a container and has no parent comes to pid 1. Meanwhile it must not take from anybody the exit that he waits for.
 func TestPidOneReapsAStormOfOrphansAndKnowsHowItsWorkersEnded(t *testing.T) {
+	t.Parallel()
 	e, volume := newEngine(t), newVolume(t)
 	yaml := "kanban:\n  max_in_progress: 4\n  lanes:\n    good: {preset: command, argv: [/gatewayd, version]}\n    bad: {preset: command, argv: [/gatewayd, nosuchverb]}\n"
 	if err := os.WriteFile(filepath.Join(volume, "config.yaml"), []byte(yaml), 0o600); err != nil {
@@ -189,19 +194,18 @@ func TestPidOneReapsAStormOfOrphansAndKnowsHowItsWorkersEnded(t *testing.T) {
 		}
 		return right == len(want)
 	})
-	c.until("no zombie remains", func() bool { return c.zombies() == 0 })
+	c.until("no zombie remains", func() bool { return zombies(t, c.cmd.Process.Pid) == 0 })
 	if code := c.signal(syscall.SIGTERM).end(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 }
 
-// zombies counts the dead children of the container's first process.
-func (c *container) zombies() (n int) {
-	c.t.Helper()
-	pid := c.cmd.Process.Pid
+// zombies counts the dead children of a process.
+func zombies(t *testing.T, pid int) (n int) {
+	t.Helper()
 	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	if err != nil || len(lists) == 0 {
-		c.t.Fatal("the children of pid 1 cannot be read: ", err)
+		t.Fatal("the children of pid 1 cannot be read: ", err)
 	}
 	for _, list := range lists {
 		raw, _ := os.ReadFile(list)
@@ -216,6 +220,7 @@ func (c *container) zombies() (n int) {
 
 // A volume that cannot be used is one line with what to do, and a code that says whether trying again may help.
 func TestAVolumeThatCannotBeUsedIsOneLine(t *testing.T) {
+	t.Parallel()
 	e := newEngine(t)
 	for _, c := range []struct {
 		name   string
@@ -280,6 +285,7 @@ func foreignFiles(t *testing.T) string {
 
 // Without a volume everything is gone with the container. It works all the same, and says so where people look.
 func TestAHomeInTheContainersOwnLayerIsNamed(t *testing.T) {
+	t.Parallel()
 	e := newEngine(t)
 	groups := t.TempDir()
 	if err := os.WriteFile(filepath.Join(groups, "memory.max"), []byte("268435456\n"), 0o600); err != nil {
