@@ -24,6 +24,7 @@ import (
 	"gatewayd/internal/fakellm"
 	"gatewayd/internal/homesocket"
 	"gatewayd/internal/mutation"
+	"gatewayd/internal/vigil"
 )
 
 // engine plays a container engine: it has the image of the Dockerfile, and runs containers of it.
@@ -198,17 +199,8 @@ func (c *container) enter(more []string, argv ...string) (string, int) {
 // until asks again until the answer is yes. A container that ends meanwhile fails the test at once.
 func (c *container) until(what string, is func() bool) {
 	c.t.Helper()
-	late := time.After(2 * patience)
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for !is() {
-		select {
-		case <-late:
-			c.t.Fatalf("not in time: %s", what)
-		case <-c.done:
-			c.t.Fatalf("the container ended while waiting until %s", what)
-		case <-tick.C:
-		}
+	if !vigil.Until(2*patience, c.done, is) {
+		c.t.Fatalf("not in time, or the container ended before: %s", what)
 	}
 }
 

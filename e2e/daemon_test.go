@@ -18,6 +18,7 @@ import (
 
 	"gatewayd/config"
 	"gatewayd/internal/mutation"
+	"gatewayd/internal/vigil"
 	"gatewayd/reaper"
 )
 
@@ -155,17 +156,14 @@ func homeEnv(home string) []string {
 // until asks again until the answer is yes. A daemon that ends meanwhile fails the test at once.
 func (d *daemon) until(what string, is func() bool) {
 	d.t.Helper()
-	late := time.After(patience)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !is() {
-		select {
-		case <-late:
-			d.t.Fatalf("not within %v: %s", patience, what)
-		case <-d.child.Done():
-			d.t.Fatalf("the daemon ended while waiting until %s", what)
-		case <-tick.C:
-		}
+	if vigil.Until(patience, d.child.Done(), is) {
+		return
+	}
+	select {
+	case <-d.child.Done():
+		d.t.Fatalf("the daemon ended while waiting until %s", what)
+	default:
+		d.t.Fatalf("not within %v: %s", patience, what)
 	}
 }
 

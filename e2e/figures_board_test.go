@@ -13,6 +13,7 @@ import (
 
 	"gatewayd/config"
 	"gatewayd/internal/sqlite"
+	"gatewayd/internal/vigil"
 	"gatewayd/kanban"
 	"gatewayd/kanban/dispatch"
 	"gatewayd/kanban/worker"
@@ -132,7 +133,7 @@ func tickFigures(t *testing.T) []figure {
 	look := func() float64 {
 		return micros(t, func() error { _, err := d.Look(t.Context()); return err }) / 1e3
 	}
-	<-time.After(5 * time.Second) // a directory that changed a moment ago is read again, because its time stamp is coarse
+	vigil.LetPass(5*time.Second, "a directory that changed a moment ago is read again, because its time stamp is coarse")
 	var quiet, all []float64
 	for range 200 {
 		quiet = append(quiet, look())

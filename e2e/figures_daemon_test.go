@@ -12,6 +12,7 @@ import (
 
 	"gatewayd/config"
 	"gatewayd/internal/procfs"
+	"gatewayd/internal/vigil"
 	"gatewayd/kanban"
 	"gatewayd/reaper"
 )
@@ -128,9 +129,9 @@ func idleFigures(t *testing.T) []figure {
 		}
 		return float64(bytes) / (1 << 20)
 	}
-	<-time.After(5 * time.Second) // the start's own work is not idling
+	vigil.LetPass(5*time.Second, "the start's own work is not idling")
 	used, memory := cpu(), rss()
-	<-time.After(idleWindow)
+	vigil.LetPass(idleWindow, "the daemon is measured while it idles")
 	share := 100 * (cpu() - used).Seconds() / idleWindow.Seconds()
 	grown := (rss() - memory) * 1024
 	return []figure{
@@ -159,7 +160,7 @@ func keeperFigure(t *testing.T) []figure {
 			return err
 		})/1e3)
 		<-child.Done()
-		<-time.After(60 * time.Millisecond) // a spare warms up meanwhile, as between two commands of a turn
+		vigil.LetPass(60*time.Millisecond, "a spare warms up, as between two commands of a turn")
 	}
 	return []figure{{
 		Name: "warm keeper: from the call until the child runs", Value: median(kept), Unit: "ms", Limit: fmt.Sprintf("bare run of /bin/true: %s ms", short(median(bare))),

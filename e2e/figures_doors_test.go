@@ -18,6 +18,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"gatewayd/internal/procfs"
+	"gatewayd/internal/vigil"
 )
 
 // bareEnv makes this test binary a server that answers the bytes of the file that it names, on the address in its standard output.
@@ -184,7 +185,7 @@ func (d *daemon) streamFigures(t *testing.T) []figure {
 		}
 		return float64(bytes) / (1 << 20)
 	}
-	<-time.After(2 * time.Second) // what was measured before is let go
+	vigil.LetPass(2*time.Second, "what was measured before is let go")
 	base := memory()
 	var streams []*bufio.Reader
 	for range doorStreams {

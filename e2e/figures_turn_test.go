@@ -14,6 +14,7 @@ import (
 	"gatewayd/gateway/provider"
 	"gatewayd/internal/procfs"
 	"gatewayd/internal/sqlite"
+	"gatewayd/internal/vigil"
 	"gatewayd/sessiondb"
 )
 
@@ -28,7 +29,7 @@ func (p *prompt) Describe() provider.Description { return provider.Description{N
 
 func (p *prompt) Complete(context.Context, provider.Request, func(provider.Delta)) (provider.Response, error) {
 	if p.thinks != nil {
-		<-time.After(p.thinks())
+		vigil.LetPass(p.thinks(), "a model thinks before it answers")
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -154,7 +155,7 @@ func conversationFigure(t *testing.T) []figure {
 	d := start(t, newHome(t, "model: {provider: offline}\n"))
 	defer d.stop()
 	rss := func() float64 {
-		<-time.After(3 * time.Second) // what the turns themselves needed is given back
+		vigil.LetPass(3*time.Second, "what the turns themselves needed is given back")
 		bytes, err := procfs.RSS(d.child.PID())
 		if err != nil {
 			t.Fatal(err)

@@ -21,6 +21,7 @@ import (
 
 	"gatewayd/internal/fakellm"
 	"gatewayd/internal/mutation"
+	"gatewayd/internal/vigil"
 )
 
 // What the other tests of the container play is done here by an engine: each line of the Dockerfile, and each promise of docs/container.md.
@@ -129,15 +130,9 @@ func (c *real) log() string { out, _ := c.run("logs", c.name); return out }
 // healthy waits until the image's health check, as the engine runs it, says so. Where systemd runs the engine does that by itself.
 func (c *real) healthy() *real {
 	c.t.Helper()
-	late := time.After(2 * patience)
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for said, code := c.run("healthcheck", "run", c.name); code != 0; said, code = c.run("healthcheck", "run", c.name) {
-		select {
-		case <-late:
-			c.t.Fatalf("%s is not healthy: %s", c.name, said)
-		case <-tick.C:
-		}
+	said, code := "", 0
+	if !vigil.Until(2*patience, nil, func() bool { said, code = c.run("healthcheck", "run", c.name); return code == 0 }) {
+		c.t.Fatalf("%s is not healthy: %s", c.name, said)
 	}
 	if status := c.inspect("{{.State.Health.Status}}"); status != "healthy" {
 		c.t.Errorf("the engine calls %s %q", c.name, status)
@@ -273,15 +268,8 @@ func (p *podman) storms() {
 	if err != nil || strings.TrimSpace(string(out)) != "over" {
 		p.t.Fatalf("the storm: %v %s", err, out)
 	}
-	late := time.After(patience)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for zombies(p.t, c.pid) > 0 {
-		select {
-		case <-late:
-			p.t.Fatalf("%d zombies remain", zombies(p.t, c.pid))
-		case <-tick.C:
-		}
+	if !vigil.Until(patience, nil, func() bool { return zombies(p.t, c.pid) == 0 }) {
+		p.t.Fatalf("%d zombies remain", zombies(p.t, c.pid))
 	}
 	if n := len(c.say("still there")); n != 2 {
 		p.t.Errorf("%d rows", n)

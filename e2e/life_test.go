@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"gatewayd/internal/procfs"
+	"gatewayd/internal/vigil"
 )
 
 const allowTerminal = "model: {provider: offline}\ntools: {terminal: allow}\nagent: {shutdown_grace: 1s}\n"
@@ -145,15 +146,8 @@ func TestSecondCtrlCStopsAtOnce(t *testing.T) {
 	if code, _ := d.end(); code != 1 {
 		t.Errorf("exit code %d, want 1", code)
 	}
-	late := time.After(patience)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for command.Alive() || keeper.Alive() { // the keeper writes down how the command ended
-		select {
-		case <-late:
-			t.Fatal("the command or its keeper outlived the daemon")
-		case <-tick.C:
-		}
+	if !vigil.Until(patience, nil, func() bool { return !command.Alive() && !keeper.Alive() }) { // the keeper writes down how the command ended
+		t.Fatal("the command or its keeper outlived the daemon")
 	}
 }
 

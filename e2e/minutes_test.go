@@ -14,6 +14,7 @@ import (
 	"gatewayd/config"
 	"gatewayd/internal/fakellm"
 	"gatewayd/internal/procfs"
+	"gatewayd/internal/vigil"
 )
 
 // newcomer is a new user with docs/first-ten-minutes.md beside the keyboard: each command is the page's next one.
@@ -202,17 +203,11 @@ func (n *newcomer) says(text string, words ...string) {
 // gone waits until a process is over.
 func (n *newcomer) gone(pid int) {
 	n.t.Helper()
-	late := time.After(patience)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if stat, err := procfs.ReadStat(pid); err != nil || stat.Dead() {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-late:
-			n.t.Fatalf("process %d is still there", pid)
-		}
+	over := vigil.Until(patience, nil, func() bool {
+		stat, err := procfs.ReadStat(pid)
+		return err != nil || stat.Dead()
+	})
+	if !over {
+		n.t.Fatalf("process %d is still there", pid)
 	}
 }

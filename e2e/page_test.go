@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"gatewayd/internal/fakellm"
+	"gatewayd/internal/vigil"
 )
 
 // hasBrowser says so where there is none: what is not tried is not proven.
@@ -71,20 +72,13 @@ func (v visitor) tell(expression string) string {
 // until waits for an expression of the page to be true, over any reload.
 func (v visitor) until(expression string) {
 	v.t.Helper()
-	late := time.After(patience)
-	look := time.NewTicker(50 * time.Millisecond)
-	defer look.Stop()
-	for {
-		yes, err := chromedp.Run(v, chromedp.Evaluate[bool]("!!("+expression+")"))
-		if err == nil && yes {
-			return
-		}
-		select {
-		case <-look.C:
-		case <-late:
-			shown, _ := chromedp.Run(v, chromedp.Evaluate[string]("location.pathname + ' ' + document.body.innerText"))
-			v.t.Fatalf("the page never has %s: %v\n%s", expression, err, shown)
-		}
+	yes, err := false, error(nil)
+	if !vigil.Until(patience, v.Done(), func() bool {
+		yes, err = chromedp.Run(v, chromedp.Evaluate[bool]("!!("+expression+")"))
+		return err == nil && yes
+	}) {
+		shown, _ := chromedp.Run(v, chromedp.Evaluate[string]("location.pathname + ' ' + document.body.innerText"))
+		v.t.Fatalf("the page never has %s: %v\n%s", expression, err, shown)
 	}
 }
 

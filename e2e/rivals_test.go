@@ -9,9 +9,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"gatewayd/internal/sqlite"
+	"gatewayd/internal/vigil"
 	"gatewayd/kanban"
 )
 
@@ -66,15 +66,8 @@ func (r *rivals) until(what string, is func() bool) {
 	if *whole {
 		limit = 20 * patience
 	}
-	late := time.After(limit)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !is() {
-		select {
-		case <-late:
-			r.t.Fatalf("not within %v: %s", limit, what)
-		case <-tick.C:
-		}
+	if !vigil.Until(limit, nil, is) {
+		r.t.Fatalf("not within %v: %s", limit, what)
 	}
 }
 

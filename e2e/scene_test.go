@@ -16,6 +16,7 @@ import (
 
 	"gatewayd/internal/fakellm"
 	"gatewayd/internal/procfs"
+	"gatewayd/internal/vigil"
 )
 
 // knobs are the settings that a suite turns.
@@ -173,24 +174,15 @@ func commands(t *testing.T, home string) []int {
 // nobodyOf waits until no process of a home lives, and gives those that outstay the limit with their command lines.
 func nobodyOf(t *testing.T, home string, limit time.Duration) (left []string) {
 	t.Helper()
-	late := time.After(limit)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		pids := family(t, home)
-		if len(pids) == 0 {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-late:
-			for _, pid := range pids {
-				text, _ := procfs.Command(pid) // one that has just ended says nothing
-				left = append(left, fmt.Sprintf("%d %s", pid, text))
-			}
-			return left
-		}
+	var pids []int
+	if vigil.Until(limit, nil, func() bool { pids = family(t, home); return len(pids) == 0 }) {
+		return nil
 	}
+	for _, pid := range pids {
+		text, _ := procfs.Command(pid) // one that has just ended says nothing
+		left = append(left, fmt.Sprintf("%d %s", pid, text))
+	}
+	return left
 }
 
 // The settings of the suites name no address but the loopback, and nothing in them makes a daemon ask anybody else.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"gatewayd/internal/fakellm"
+	"gatewayd/internal/vigil"
 )
 
 // obliging is a model that does what a new user asks for. What it says after a listing waits for the gate.
@@ -171,20 +172,16 @@ func (n *newcomer) naps() (*window, int) {
 	mark := n.own("workspace", "nap.pid")
 	_ = os.Remove(mark)
 	chat := n.begins(n.next("gatewayd chat --session nap"))
-	late := time.After(patience)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	pid := 0
+	if !vigil.Until(patience, nil, func() bool {
 		raw, _ := os.ReadFile(mark)
-		if pid, err := strconv.Atoi(strings.TrimSpace(string(raw))); err == nil {
-			return chat, pid
-		}
-		select {
-		case <-tick.C:
-		case <-late:
-			n.t.Fatalf("the command never began\n%s\n%s", chat.printed(), n.daemon.all())
-		}
+		var err error
+		pid, err = strconv.Atoi(strings.TrimSpace(string(raw)))
+		return err == nil
+	}) {
+		n.t.Fatalf("the command never began\n%s\n%s", chat.printed(), n.daemon.all())
 	}
+	return chat, pid
 }
 
 // minute5: a stop in the middle of a turn is bounded and leaves nothing at work; the rows say what was cut off.

@@ -11,20 +11,14 @@ import (
 
 	"gatewayd/internal/fakellm"
 	"gatewayd/internal/problem"
+	"gatewayd/internal/vigil"
 )
 
 // until waits for a condition by the gateway's own picture of itself.
 func until(t *testing.T, h *house, what string, ok func(Status) bool) {
 	t.Helper()
-	ctx := soon(t)
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !ok(h.Status()) {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("%s: %+v", what, h.Status())
-		}
+	if !vigil.Until(time.Minute, soon(t).Done(), func() bool { return ok(h.Status()) }) {
+		t.Fatalf("%s: %+v", what, h.Status())
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"gatewayd/gateway/provider"
 	"gatewayd/gateway/tool"
 	"gatewayd/internal/fakellm"
+	"gatewayd/internal/vigil"
 	"gatewayd/reaper"
 	"gatewayd/sessiondb"
 )
@@ -391,8 +392,7 @@ func runUntilKilled(t *testing.T, c *child, arrived <-chan struct{}, acked map[s
 		defer close(killed)
 		select {
 		case <-arrived:
-			timer := time.NewTimer(later)
-			<-timer.C
+			vigil.LetPass(later, "the seed has chosen the moment")
 		case <-soon(t).Done():
 		}
 		_ = c.cmd.Process.Kill()

@@ -12,6 +12,7 @@ import (
 
 	"gatewayd/gateway/tool"
 	"gatewayd/internal/fakellm"
+	"gatewayd/internal/vigil"
 )
 
 func TestACallThatGoesInCirclesIsWarnedAboutAndStopsTheTurnWhereThatIsAsked(t *testing.T) {
@@ -153,8 +154,7 @@ func TestDestructiveCallsOfOneAnswerRunOneAfterTheOther(t *testing.T) {
 	wipe := fake{name: "wipe", run: func(ctx context.Context, _ tool.Call) tool.Result {
 		count(1)
 		defer count(-1)
-		timer := time.NewTimer(5 * time.Millisecond)
-		<-timer.C
+		vigil.LetPass(5*time.Millisecond, "the others would begin meanwhile")
 		return tool.Result{Content: "gone", Effect: tool.EffectDone}
 	}}
 	first := fakellm.ToolCall{Name: "wipe", Args: `{"n":0}`}

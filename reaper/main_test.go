@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gatewayd/internal/procfs"
+	"gatewayd/internal/vigil"
 	"gatewayd/reaper"
 )
 
@@ -120,15 +121,8 @@ func wait(t testing.TB, p *reaper.Process) reaper.Record {
 // a test could wait on.
 func until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	end := time.After(limit)
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-end:
-			t.Fatal("never: " + what)
-		}
+	if !vigil.Until(limit, nil, holds) {
+		t.Fatal("never: " + what)
 	}
 }
 

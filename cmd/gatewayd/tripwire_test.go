@@ -22,6 +22,7 @@ import (
 
 	"gatewayd/config"
 	"gatewayd/internal/mutation"
+	"gatewayd/internal/vigil"
 )
 
 // wired is how a verb is tried. $HOME and the like stand for places of the ground.
@@ -308,18 +309,15 @@ func TestNoRequestWritesOutsideTheHome(t *testing.T) {
 
 // ready waits until the daemon says where it listens.
 func (g *ground) ready(ctx context.Context) (base string, pid int) {
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if holder, held, err := config.HolderOf(g.home); err == nil && held && holder.Addr != "" {
-			return "http://" + holder.Addr, holder.PID
-		}
-		select {
-		case <-ctx.Done():
-			g.t.Fatal("the daemon is not ready")
-		case <-tick.C:
-		}
+	is := vigil.Until(time.Minute, ctx.Done(), func() bool {
+		holder, held, err := config.HolderOf(g.home)
+		base, pid = "http://"+holder.Addr, holder.PID
+		return err == nil && held && holder.Addr != ""
+	})
+	if !is {
+		g.t.Fatal("the daemon is not ready")
 	}
+	return base, pid
 }
 
 // bodies are what requests carry that need more than an empty object.

@@ -17,6 +17,7 @@ import (
 	"gatewayd/gateway"
 	"gatewayd/internal/fakellm"
 	"gatewayd/internal/problem"
+	"gatewayd/internal/vigil"
 	"gatewayd/sessiondb"
 )
 
@@ -434,7 +435,7 @@ func TestAConnectionServesAgainAfterAStream(t *testing.T) {
 	_, _ = io.Copy(io.Discard, first.Body)
 	_ = first.Body.Close()
 	chat.say = func(_ context.Context, _ gateway.Say, sink func(gateway.Event)) (gateway.Result, error) {
-		<-time.After(40 * time.Millisecond) // until the first stream's deadline has passed
+		vigil.LetPass(40*time.Millisecond, "the first stream's deadline is over then")
 		return answered("late", sink), nil
 	}
 	second, err := post(hello)

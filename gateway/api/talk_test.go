@@ -14,6 +14,7 @@ import (
 	"gatewayd/gateway"
 	"gatewayd/gateway/provider"
 	"gatewayd/internal/fakellm"
+	"gatewayd/internal/vigil"
 	"gatewayd/sessiondb"
 )
 
@@ -102,14 +103,8 @@ func names(all []heard) string {
 // until waits for what other goroutines do, by what the store tells.
 func (h *house) until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	ctx, look := bounded(t), time.NewTicker(10*time.Millisecond)
-	defer look.Stop()
-	for !ok() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("%s never came", what)
-		case <-look.C:
-		}
+	if !vigil.Until(time.Minute, bounded(t).Done(), ok) {
+		t.Fatalf("%s never came", what)
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
+
+	"gatewayd/internal/vigil"
 )
 
 // theBrowser is one for all tests: it takes a second to start. Tests run side by side in it, each in a window of its own; cookies they share.
@@ -102,21 +104,19 @@ func (w window) do(steps ...chromedp.Action[chromedp.Void]) {
 // until waits for an expression of the page to be true, over any reload.
 func (w window) until(expression string) {
 	w.t.Helper()
-	look, patience := time.NewTicker(20*time.Millisecond), time.After(30*time.Second)
-	defer look.Stop()
-	for {
-		yes, err := chromedp.Run(w, chromedp.Evaluate[bool]("!!("+expression+")"))
-		if err == nil && yes {
-			return
-		}
-		select {
-		case <-look.C:
-			continue
-		case <-patience:
-		case <-w.Done():
-		}
-		shown, _ := chromedp.Run(w, chromedp.Evaluate[string]("document.body.innerText"))
-		w.t.Fatalf("never: %s (%v)\n%s", expression, err, shown)
+	pageHas(w, w.t, expression)
+}
+
+// pageHas waits for an expression of a page to be true, over any reload.
+func pageHas(page context.Context, t *testing.T, expression string) {
+	t.Helper()
+	yes, err := false, error(nil)
+	if !vigil.Until(30*time.Second, page.Done(), func() bool {
+		yes, err = chromedp.Run(page, chromedp.Evaluate[bool]("!!("+expression+")"))
+		return err == nil && yes
+	}) {
+		shown, _ := chromedp.Run(page, chromedp.Evaluate[string]("document.body.innerText"))
+		t.Fatalf("never: %s (%v)\n%s", expression, err, shown)
 	}
 }
 

@@ -173,20 +173,7 @@ func (b tab) do(steps ...chromedp.Action[chromedp.Void]) {
 // until waits for an expression of the page to be true, over any reload.
 func (b tab) until(expression string) {
 	b.x.t.Helper()
-	look := time.NewTicker(25 * time.Millisecond)
-	defer look.Stop()
-	for {
-		yes, err := chromedp.Run(b, chromedp.Evaluate[bool]("!!("+expression+")"))
-		if err == nil && yes {
-			return
-		}
-		select {
-		case <-look.C:
-		case <-b.Done():
-			shown, _ := chromedp.Run(b, chromedp.Evaluate[string]("document.body.innerText"))
-			b.x.t.Fatalf("never: %s (%v)\n%s", expression, err, shown)
-		}
-	}
+	pageHas(b, b.x.t, expression)
 }
 
 func (b tab) eval(expression string) string {

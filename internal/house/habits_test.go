@@ -33,22 +33,6 @@ func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
 	}
 }
 
-// A test waits for what happens. On the faked clock of a bubble sleeping is only a way to let time pass.
-func TestNoTestSleeps(t *testing.T) {
-	all := wholeTree(t)
-	for _, s := range all.files {
-		bubble := false
-		for _, target := range s.imports {
-			bubble = bubble || target == "testing/synctest"
-		}
-		s.uses(func(name string, node ast.Node) {
-			if s.test && !bubble && name == "time.Sleep" {
-				t.Errorf("%s: time.Sleep in a test", all.at(node))
-			}
-		})
-	}
-}
-
 func TestNothingHappensBeforeMain(t *testing.T) {
 	all := wholeTree(t)
 	for _, s := range all.code() {

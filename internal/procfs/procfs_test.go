@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"gatewayd/internal/vigil"
 )
 
 func TestStatIsReadFromTheLastParenthesis(t *testing.T) {
@@ -80,15 +82,8 @@ func TestAnIdentityLivesAndDiesWithItsProcess(t *testing.T) {
 
 func until(t *testing.T, holds func() bool) {
 	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	end := time.After(time.Minute)
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-end:
-			t.Fatal("it never holds")
-		}
+	if !vigil.Until(time.Minute, nil, holds) {
+		t.Fatal("it never holds")
 	}
 }
 

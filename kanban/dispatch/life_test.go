@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"gatewayd/internal/vigil"
 	"gatewayd/kanban"
 )
 
@@ -189,12 +190,7 @@ func TestRunIsWokenByAForeignCommitAndByAWorkersEnd(t *testing.T) {
 // wait polls a condition that other goroutines and processes bring about.
 func wait(t testing.TB, what string, done func() bool) {
 	t.Helper()
-	deadline := time.After(patience)
-	for !done() {
-		select {
-		case <-deadline:
-			t.Fatalf("waited in vain for: %s", what)
-		case <-time.After(10 * time.Millisecond):
-		}
+	if !vigil.Until(patience, nil, done) {
+		t.Fatalf("waited in vain for: %s", what)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gatewayd/config"
+	"gatewayd/internal/vigil"
 	"gatewayd/kanban"
 	"gatewayd/reaper"
 )
@@ -127,23 +128,17 @@ func (h *house) unblock() {
 // until waits for the subscription to be as ok says; each look is a commit or a poll away.
 func (h *house) until(what string, ok func(kanban.Subscription) bool) kanban.Subscription {
 	h.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	limit := time.After(90 * time.Second)
-	for {
-		s, err := h.board.Subscription(h.Context(), h.sub.ID)
-		if err != nil {
+	var s kanban.Subscription
+	if !vigil.Until(90*time.Second, nil, func() (yes bool) {
+		var err error
+		if s, err = h.board.Subscription(h.Context(), h.sub.ID); err != nil {
 			h.Fatal(err)
 		}
-		if ok(s) {
-			return s
-		}
-		select {
-		case <-tick.C:
-		case <-limit:
-			h.Fatalf("never %s: %+v", what, s)
-		}
+		return ok(s)
+	}) {
+		h.Fatalf("never %s: %+v", what, s)
 	}
+	return s
 }
 
 // hurry lets a row that waits for its next attempt go now.
