@@ -49,6 +49,8 @@ const (
 	// autoCheckpoint keeps the -wal small, because Hermes processes of any age open and close the file all the time and
 	// each open reads the whole of it.
 	autoCheckpoint = 100
+	// writerCache is small, because a board stays open for months, and a hundred of them do: what the kernel has of its file is a copy away.
+	writerCache = 256 // KiB
 	// journalSizeLimit is what the -wal shrinks to after it once grew.
 	journalSizeLimit = 8 << 20
 )
@@ -130,7 +132,7 @@ func (b *Board) fileOptions(opts Options, init *initLock) sqlite.Options {
 	return sqlite.Options{
 		Path: opts.Path, Label: "board " + string(opts.Slug), Create: opts.Create, Backups: opts.Backups, Journal: opts.Journal,
 		AutoCheckpoint: autoCheckpoint, SecureDelete: true, CellSizeCheck: true, JournalSizeLimit: journalSizeLimit,
-		Patience: opts.Patience, TornCheck: true, Log: opts.Log,
+		Patience: opts.Patience, TornCheck: true, WriterCache: writerCache, Log: opts.Log,
 		Stale:   func(c *sqlite.Conn) (bool, error) { return b.stale(c, opts.Create) },
 		Prepare: init.acquire, // only where there is work does the process queue up with Hermes' own first openers
 		Migrate: migrate,

@@ -37,6 +37,7 @@ type Options struct {
 	SecureDelete     bool
 	CellSizeCheck    bool
 	JournalSizeLimit int64 // bytes the -wal is cut to when it restarts; 0 leaves it alone
+	WriterCache      int64 // KiB of pages that the writer keeps while it is open, which is for long; 0 is 2000
 
 	// Patience of writes that name none; 0 is Ordinary, negative tries once.
 	Patience time.Duration

@@ -28,6 +28,8 @@ type setting struct {
 	value int64
 }
 
+const defaultCache = 2000 // KiB, SQLite's own
+
 func (f *File) settings(r role) []setting {
 	limit := f.opts.JournalSizeLimit
 	if limit == 0 {
@@ -47,11 +49,20 @@ func (f *File) settings(r role) []setting {
 		{"cell_size_check", oneIf(f.opts.CellSizeCheck)},
 		{"wal_autocheckpoint", int64(f.opts.AutoCheckpoint)},
 		{"journal_size_limit", limit},
-		{"cache_size", -2000},
+		{"cache_size", -f.cache(r)},
 		{"mmap_size", 0}, // a mapped main file would fault when a stranger truncates it
 		{"temp_store", 0},
 		{"query_only", oneIf(r != roleWriter || f.readOnly != nil)},
 	}
+}
+
+// cache is how many KiB of pages a connection may keep, which it then holds until it is closed: the memory of a connection never shrinks. Readers
+// are closed when they rest, the writer stays.
+func (f *File) cache(r role) int64 {
+	if r == roleWriter && f.opts.WriterCache > 0 {
+		return f.opts.WriterCache
+	}
+	return defaultCache
 }
 
 // synchronous is what makes acknowledged mean that it survives a power cut: FULL in WAL, EXTRA with a rollback journal.

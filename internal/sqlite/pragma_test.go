@@ -14,7 +14,7 @@ func TestEveryConnectionIsSetUpAndReadBack(t *testing.T) {
 	want := map[string]string{
 		"foreign_keys": "1", "trusted_schema": "0", "secure_delete": "1", "cell_size_check": "1",
 		"wal_autocheckpoint": "100", "journal_size_limit": "8388608", "mmap_size": "0", "temp_store": "0",
-		"recursive_triggers": "0", "cache_size": "-2000",
+		"recursive_triggers": "0",
 	}
 	for _, mode := range []string{"wal", "delete"} {
 		var mu sync.Mutex
@@ -22,6 +22,7 @@ func TestEveryConnectionIsSetUpAndReadBack(t *testing.T) {
 		want["synchronous"] = map[string]string{"wal": "2", "delete": "3"}[mode]
 		o := testOptions(t)
 		o.Journal.Mode, o.AutoCheckpoint, o.SecureDelete, o.CellSizeCheck, o.JournalSizeLimit = mode, 100, true, true, 8<<20
+		o.WriterCache = 256
 		o.seams.opened = func(c *Conn, r role) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -31,14 +32,14 @@ func TestEveryConnectionIsSetUpAndReadBack(t *testing.T) {
 					t.Errorf("%s, role %d: %s = %q (%v), want %s", mode, r, name, got, err, value)
 				}
 			}
-			busy, queryOnly := strconv.FormatInt(busyTimeout.Milliseconds(), 10), "0"
+			busy, queryOnly, cache := strconv.FormatInt(busyTimeout.Milliseconds(), 10), "0", "-256"
 			if r == roleWatcher {
 				busy = "0"
 			}
 			if r != roleWriter {
-				queryOnly = "1"
+				queryOnly, cache = "1", "-2000"
 			}
-			for name, value := range map[string]string{"busy_timeout": busy, "query_only": queryOnly, "journal_mode": mode} {
+			for name, value := range map[string]string{"busy_timeout": busy, "query_only": queryOnly, "cache_size": cache, "journal_mode": mode} {
 				if got, _ := c.pragma(name); got != value {
 					t.Errorf("%s, role %d: %s = %q, want %s", mode, r, name, got, value)
 				}
