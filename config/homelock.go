@@ -21,8 +21,8 @@ import (
 // it, and it can be asked about without being taken, so that `status` never gets in a starting daemon's way.
 const lockName = "gatewayd.lock"
 
-// Holder is the record inside the lock file. It is only true while the lock is held. The lock alone decides who holds the home: another
-// container counts its pids anew, so nobody concludes anything from these.
+// Holder is the record inside the lock file. It is only true while the lock is held, and the lock alone decides who holds the home: another
+// container counts its pids anew. One thing is concluded from a pid of this namespace: see beside.
 type Holder struct {
 	PID   int       `json:"pid"`
 	Start uint64    `json:"start"` // ticks since boot, as /proc tells it: a pid alone may be somebody else's by now
@@ -30,6 +30,7 @@ type Holder struct {
 	Host  string    `json:"host,omitempty"`  // the name of its machine or container
 	PIDNS string    `json:"pidns,omitempty"` // the pid namespace in which PID means something
 	Addr  string    `json:"addr,omitempty"`  // the bound address of the API; empty until Announce
+	Dir   string    `json:"dir,omitempty"`   // the home as its daemon calls it
 	Since time.Time `json:"since"`
 }
 
@@ -74,6 +75,9 @@ type HomeLock struct {
 // HoldHome makes the home where it is missing (0700) and locks it for this daemon. A home that is held gives
 // a problem of kind Busy that names the holder; one that cannot be used gives kind Config or Full. It does not wait.
 func HoldHome(dir string, who Holder) (*HomeLock, error) {
+	if abs, err := filepath.Abs(dir); err == nil {
+		who.Dir = abs
+	}
 	h := &HomeLock{dir: dir, holder: who}
 	if err := h.prepare(); err != nil {
 		return nil, err
@@ -115,13 +119,17 @@ func (h *HomeLock) lock() error {
 	case held && !mutation.On("home-lock-is-ignored"):
 		holder := readHolder(file)
 		_ = file.Close()
-		return heldProblem(h.dir, holder)
+		return heldProblem(h.dir, holder.String())
 	case err != nil:
 		_ = file.Close()
 		return &problem.Error{
 			Kind: problem.Config, Thing: "home " + h.dir, What: "cannot be locked", Fate: "nothing was opened",
 			Remedy: "put it on a file system that supports locks", Err: err,
 		}
+	}
+	if holder := readHolder(file); holder.beside(file) {
+		_ = file.Close()
+		return heldProblem(h.dir, holder.String()+", which calls it "+holder.Dir)
 	}
 	h.file = file
 	return nil
@@ -146,6 +154,25 @@ func readHolder(file *os.File) Holder {
 		return Holder{} // its owner is writing it now, or never did
 	}
 	return holder
+}
+
+// beside tells whether the home is held although its lock is free: a file system that keeps locks to itself, as FUSE may, does not let
+// meet who came by the mount and who came by the directory behind it. Then the process of the record runs, and calls the same file by
+// another path. A copy of a home is another file, and what was killed runs no more.
+func (h Holder) beside(file *os.File) bool {
+	id := procfs.Identity{PID: h.PID, Start: h.Start, Boot: h.Boot}
+	if h.Dir == "" || h.elsewhere() || h.PID == os.Getpid() || !id.Known() || !id.Alive() || mutation.On("lock-beside-is-unseen") {
+		return false
+	}
+	theirs := filepath.Join(h.Dir, lockName)
+	return sameChange(file, theirs) && !sameInode(file, theirs)
+}
+
+// sameInode: then the free lock is the one that they would have, and it is free.
+func sameInode(file *os.File, path string) bool {
+	mine, err := file.Stat()
+	theirs, terr := os.Stat(path)
+	return err == nil && terr == nil && os.SameFile(mine, theirs)
 }
 
 // write replaces the record: longer or shorter, its reader sees either JSON or something that is none.
@@ -188,15 +215,18 @@ func HolderOf(dir string) (holder Holder, held bool, err error) {
 		return Holder{}, false, askProblem(dir, err)
 	}
 	defer file.Close()
-	if held, err = askLock(file); err != nil || !held {
+	if held, err = askLock(file); err != nil {
 		return Holder{}, false, err
 	}
-	return readHolder(file), true, nil
+	if holder = readHolder(file); held || holder.beside(file) {
+		return holder, true, nil
+	}
+	return Holder{}, false, nil
 }
 
-func heldProblem(dir string, holder Holder) error {
+func heldProblem(dir, holder string) error {
 	return &problem.Error{
-		Kind: problem.Busy, Thing: "home " + dir, What: "is held by " + holder.String(),
+		Kind: problem.Busy, Thing: "home " + dir, What: "is held by " + holder,
 		Fate: "nothing was touched", Remedy: "stop that daemon or give this one another --home",
 	}
 }

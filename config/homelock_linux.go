@@ -33,3 +33,13 @@ func askLock(file *os.File) (held bool, err error) {
 	}
 	return ask.Type != unix.F_UNLCK, nil
 }
+
+// sameChange tells whether a path leads to the file, though by another mount: each change gives a file a time that no copy of it has. It is
+// the moment of the last change of its record.
+func sameChange(file *os.File, path string) bool {
+	var mine, theirs unix.Stat_t
+	if unix.Fstat(int(file.Fd()), &mine) != nil || unix.Stat(path, &theirs) != nil {
+		return false
+	}
+	return mine.Ctim == theirs.Ctim && mine.Size == theirs.Size
+}

@@ -13,3 +13,5 @@ const lockFlags = 0
 func takeLock(*os.File) (held bool, err error) { return false, errors.ErrUnsupported }
 
 func askLock(*os.File) (held bool, err error) { return false, errors.ErrUnsupported }
+
+func sameChange(*os.File, string) bool { return false }

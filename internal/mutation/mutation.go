@@ -22,6 +22,7 @@ var List = []Mutation{
 	{"pid-one-starts-nobody", "internal/homesocket", "TestWhatPidOneStartedIsBelowIt"},
 	{"pid-one-does-not-reap", "e2e", "TestPidOneReapsAStormOfOrphansAndKnowsHowItsWorkersEnded"},
 	{"layer-is-a-volume", "internal/volume", "TestEachFileSystemIsOfTheKindThatDecides"},
+	{"lock-beside-is-unseen", "e2e", "TestTheHomeBehindARealFUSEMountHasOneDaemon"},
 	{"home-lock-is-ignored", "config", "TestAHeldHomeNamesItsHolder"},
 	{"tools-weigh-nothing", "gateway", "TestAGuestsToolsWeighInTheWindow"},
 	{"long-turns-are-told-without-texts", "gateway", "TestWhoComesIntoALongTurnHearsAllOfIt"},
