@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"net/http"
+	"reflect"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -60,7 +61,7 @@ func (d *daemon) follows(run string, after int64, each func(runEvent) bool) (lis
 }
 
 // A run is killed in the middle of its answer: the turn goes on at the next start, and who names the last event that it saw gets each other
-// one, once, and one end with the whole answer.
+// one, once, and one end with the whole answer. What was asked of the answer is asked in both processes.
 func TestARunIsFollowedThroughAKill(t *testing.T) {
 	t.Parallel()
 	answer := strings.Repeat("word by word ", 12)
@@ -81,7 +82,7 @@ func TestARunIsFollowedThroughAKill(t *testing.T) {
 		Status  string
 		Output  string
 	}
-	s.call(http.MethodPost, "/v1/runs", map[string]any{"input": "tell me"}, &run)
+	s.call(http.MethodPost, "/v1/runs", map[string]any{"input": "tell me", "temperature": 0.25, "max_tokens": 77, "stop": "THE END"}, &run)
 	seen := s.follows(run.ID, 0, func(e runEvent) bool { return e.name != "message.delta" })
 	s.killed()
 	s.again(s.home)
@@ -114,6 +115,11 @@ func TestARunIsFollowedThroughAKill(t *testing.T) {
 	}
 	if len(text) != 1 || text[voided+1] != answer {
 		t.Errorf("what was said, without what is void: %v", text)
+	}
+	for i, asked := range s.model.Requests() {
+		if body := asked.JSON(); body["temperature"] != 0.25 || body["max_tokens"] != 77.0 || !reflect.DeepEqual(body["stop"], []any{"THE END"}) {
+			t.Errorf("request %d of the model: temperature %v, max_tokens %v, stop %v", i, body["temperature"], body["max_tokens"], body["stop"])
+		}
 	}
 	s.call(http.MethodGet, "/v1/runs/"+run.ID, nil, &run)
 	if run.Status != "completed" || run.Output != answer || countTold(s.rows(run.Session), answer) != 1 {

@@ -83,7 +83,7 @@ func (g *Gateway) dispatch(session sessiondb.Session, say Say, w sessiondb.Waiti
 		return accepted, nil, nil
 	}
 	j := g.waitingJob(session, w)
-	j.sink, j.say.Mode, j.say.Title = s, say.Mode, say.Title
+	j.sink, j.say.Mode, j.say.Title, j.say.Wishes = s, say.Mode, say.Title, say.Wishes
 	if say.Mode == ModeSteer {
 		j.say.Mode = ModeQueue
 	}

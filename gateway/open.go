@@ -31,6 +31,9 @@ func (t *turn) open() error {
 	if err := t.fixTools(); err != nil {
 		return t.notOpened(err)
 	}
+	if err := t.recallWishes(); err != nil {
+		return t.notOpened(err)
+	}
 	t.room = tool.NewRoom(t.g.roomOf(t.ctx, t.model), t.g.opts.Spill)
 	if t.say.pending != nil {
 		return t.reopen()

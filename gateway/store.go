@@ -29,6 +29,7 @@ type Store interface {
 	End(ctx context.Context, l sessiondb.Lease, turn string, rows []sessiondb.NewMessage) ([]sessiondb.Message, error)
 	Retry(ctx context.Context, l sessiondb.Lease, turn string, free bool) (sessiondb.Pending, error)
 	Mark(ctx context.Context, mark string, turns ...string) error
+	Runs(ctx context.Context, f sessiondb.RunFilter) ([]sessiondb.Run, error)
 	Pendings(ctx context.Context) ([]sessiondb.Pending, error)
 	Accept(ctx context.Context, w sessiondb.Waiting, limit int) (int, error)
 	Withdraw(ctx context.Context, uid string) (bool, error)

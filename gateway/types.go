@@ -34,8 +34,8 @@ type Say struct {
 	// the end of the daemon is resumed. A bound one ends with its caller, and is closed with an explanation after a crash.
 	Detached bool
 
-	// Wishes are what the client asks of the answers of this turn. They are kept in no row: a turn that is resumed in another process
-	// goes on without them.
+	// Wishes are what the client asks of the answers of this turn. Those of a run stand in its row (sessiondb.Run.Request), where a process
+	// that goes on with the turn finds them; those of any other message end with the process, and so does a bound turn.
 	Wishes provider.Wishes
 
 	Hidden bool // the session that this message creates is left out of lists

@@ -16,12 +16,13 @@ import (
 type Run struct {
 	ID        string
 	Session   string
-	Turn      string // empty until it has begun
-	Owner     string // id of the key that asked for it
-	UID       string // of the message that it answers
-	Response  string // the response that it makes, if it does
-	Model     string // as the client named it
-	Status    string // one of the Run… words
+	Turn      string          // empty until it has begun
+	Owner     string          // id of the key that asked for it
+	UID       string          // of the message that it answers
+	Response  string          // the response that it makes, if it does
+	Model     string          // as the client named it
+	Request   json.RawMessage // what else was asked for, as the caller of PutRun writes it; nil: nothing
+	Status    string          // one of the Run… words
 	Result    json.RawMessage
 	Error     string    // why there is no answer
 	CreatedAt time.Time // when it was asked for
@@ -69,8 +70,8 @@ const (
 var ErrRunEnded = errors.New("run has ended")
 
 const (
-	runColumns = `id, session_id, turn_id, owner, uid, response, model, status, result, error, created_at, started_at, ended_at, forgotten`
-	putRun     = `INSERT INTO runs(id, session_id, owner, uid, response, model, status, created_at) VALUES(?, ?, ?, ?, ?, ?, ?, ?)`
+	runColumns = `id, session_id, turn_id, owner, uid, response, model, status, result, error, created_at, started_at, ended_at, forgotten, request`
+	putRun     = `INSERT INTO runs(id, session_id, owner, uid, response, model, status, created_at, request) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	changeRun  = `UPDATE runs SET status = coalesce(?2, status), turn_id = coalesce(?3, turn_id), result = coalesce(?4, result), error = coalesce(?5, error),
  started_at = CASE WHEN started_at IS NULL AND ?3 IS NOT NULL THEN ?6 ELSE started_at END, ended_at = CASE WHEN ?7 THEN ?6 END WHERE id = ?1`
 	putRunEvent = `INSERT INTO run_events(run_id, seq, name, body, created_at) VALUES(?, ?, ?, ?, ?)`
@@ -82,7 +83,7 @@ func (s *Store) PutRun(ctx context.Context, r Run, first ...RunEvent) error {
 	return s.file.Write(ctx, sqlite.Op{
 		Label: "put run", Patience: sqlite.Transcript,
 		Do: func(tx *sqlite.Tx) error {
-			_, err := tx.Exec(putRun, r.ID, r.Session, r.Owner, r.UID, null(r.Response), r.Model, r.Status, r.CreatedAt.UnixMicro())
+			_, err := tx.Exec(putRun, r.ID, r.Session, r.Owner, r.UID, null(r.Response), r.Model, r.Status, r.CreatedAt.UnixMicro(), string(r.Request))
 			for i, e := range first {
 				if err == nil {
 					_, err = tx.Exec(putRunEvent, r.ID, i+1, e.Name, string(e.Body), r.CreatedAt.UnixMicro())
@@ -244,6 +245,9 @@ func scanRun(r *sqlite.Row) Run {
 	}
 	if !r.Null(8) {
 		run.Result = json.RawMessage(r.Text(8))
+	}
+	if request := r.Text(14); request != "" {
+		run.Request = json.RawMessage(request)
 	}
 	return run
 }

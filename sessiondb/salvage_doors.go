@@ -11,7 +11,7 @@ import (
 const (
 	lostResponses = `SELECT ` + responseColumns + ` FROM responses ORDER BY created_at, id`
 	takeResponse  = `INSERT INTO responses(` + responseColumns + `) SELECT ?1, ?2, ?3, ?4, ?5, ?6,
- coalesce((SELECT max(id) FROM messages WHERE session_id = ?2 AND turn_id = ?6), ?7), ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16
+ coalesce((SELECT max(id) FROM messages WHERE session_id = ?2 AND turn_id = ?6), ?7), ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?15, ?16
  WHERE EXISTS (SELECT 1 FROM sessions WHERE id = ?2) ON CONFLICT(id) DO NOTHING`
 	lostRuns = `SELECT ` + runColumns + ` FROM runs ORDER BY created_at, id`
 	takeRun  = `INSERT INTO runs(` + runColumns + `) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14
@@ -27,7 +27,7 @@ func (sv *salvage) doors(ctx context.Context) error {
 		if responses, err = rowsOf(c, 16, lostResponses); err != nil {
 			return err
 		}
-		if runs, err = rowsOf(c, 14, lostRuns); err != nil {
+		if runs, err = rowsOf(c, 15, lostRuns); err != nil {
 			return err
 		}
 		for _, run := range runs {

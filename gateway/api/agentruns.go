@@ -59,7 +59,8 @@ func (s *server) readRunAsk(r *http.Request) (ask runAsk, err error) {
 	}
 	ask.Store, ask.Background, ask.Truncation, ask.Metadata = true, true, "disabled", map[string]string{}
 	err = o.read(later("input"), later("conversation_history"), into("session_id", &ask.Session), into("instructions", &ask.Instructions),
-		into("previous_response_id", &ask.Previous), into("model", &ask.Model), func(o object) error { return takeMetadata(o, &ask.Metadata) })
+		into("previous_response_id", &ask.Previous), into("model", &ask.Model), func(o object) error { return takeMetadata(o, &ask.Metadata) },
+		func(o object) error { return takeWishes(o, &ask.Wishes, "max_tokens") })
 	if err == nil {
 		err = ask.takeHistory(o)
 	}
@@ -124,7 +125,7 @@ func (s *server) createAgentRun(r *http.Request) (answer, error) {
 		response = at.ID
 	}
 	run, err := s.Runs.Start(r.Context(), runs.Ask{
-		Owner: ownerOf(r), Model: ask.Model, Response: response, Say: gateway.Say{Session: at.Session, Source: gateway.SourceAPI, Text: ask.Text, Images: ask.Images, UID: onceUID(r.Context())},
+		Owner: ownerOf(r), Model: ask.Model, Response: response, Say: gateway.Say{Session: at.Session, Source: gateway.SourceAPI, Text: ask.Text, Images: ask.Images, Wishes: ask.Wishes, UID: onceUID(r.Context())},
 	})
 	if err != nil {
 		s.unmake(r.Context(), at)

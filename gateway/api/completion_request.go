@@ -38,7 +38,7 @@ func parseCompletion(body []byte) (completion, error) {
 		func() error { return take(options, "include_usage", &c.IncludeUsage) },
 		func() error { return take(o, "n", &n) },
 		o.checkAsked,
-		func() error { return takeWishes(o, &c.Wishes) },
+		func() error { return takeWishes(o, &c.Wishes, "max_tokens", "max_completion_tokens") },
 		func() error { return c.takeMessages(o) },
 	} {
 		if err := step(); err != nil {

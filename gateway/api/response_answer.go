@@ -87,9 +87,9 @@ func responseBody(r sessiondb.Response) map[string]any {
 	}
 	body := map[string]any{
 		"id": r.ID, "object": "response", "created_at": r.CreatedAt.Unix(), "status": r.Status, "background": r.Background, "error": nil, "incomplete_details": nil,
-		"instructions": orNull(asked.Instructions), "max_output_tokens": nil, "model": asked.Model, "output": listOf(output), "parallel_tool_calls": true,
+		"instructions": orNull(asked.Instructions), "max_output_tokens": orNone(asked.Wishes.MaxTokens), "model": asked.Model, "output": listOf(output), "parallel_tool_calls": true,
 		"previous_response_id": orNull(r.Previous), "conversation": nil, "reasoning": map[string]any{"effort": nil, "summary": nil}, "store": asked.Store,
-		"temperature": nil, "text": map[string]any{"format": map[string]any{"type": "text"}}, "tool_choice": "auto", "tools": []any{}, "top_p": nil,
+		"temperature": asked.Wishes.Temperature, "text": map[string]any{"format": map[string]any{"type": "text"}}, "tool_choice": "auto", "tools": []any{}, "top_p": asked.Wishes.TopP,
 		"truncation": asked.Truncation, "usage": nil, "user": nil, "metadata": asked.Metadata, "completed_at": nil,
 	}
 	if r.Conversation != "" {
@@ -113,6 +113,13 @@ func responseBody(r sessiondb.Response) map[string]any {
 	}
 	body["gatewayd"] = ours
 	return body
+}
+
+func orNone(n int) any {
+	if n == 0 {
+		return nil
+	}
+	return n
 }
 
 func orNull(text string) any {
@@ -165,15 +172,18 @@ func (at *seat) told(rows []sessiondb.Message, run sessiondb.Run) responseResult
 			end.Gatewayd["receipt"] = result.Receipt
 		}
 	}
+	finish := ""
 	for _, m := range rows {
-		at.Turn, at.Row = m.TurnID, m.ID
+		at.Turn, at.Row, finish = m.TurnID, m.ID, m.FinishReason
 	}
-	switch status {
-	case sessiondb.RunCompleted:
+	switch {
+	case status == sessiondb.RunCompleted && finish == "length":
+		at.Status, end.Incomplete = sessiondb.ResponseIncomplete, "max_output_tokens"
+	case status == sessiondb.RunCompleted:
 		at.Status = sessiondb.ResponseCompleted
-	case sessiondb.RunCancelled:
+	case status == sessiondb.RunCancelled:
 		at.Status = sessiondb.ResponseCancelled
-	case sessiondb.RunFailed:
+	case status == sessiondb.RunFailed:
 		at.Status, end.Error = sessiondb.ResponseFailed, map[string]any{"code": "server_error", "message": reason}
 	default:
 		at.Status, end.Incomplete = sessiondb.ResponseIncomplete, "interrupted"

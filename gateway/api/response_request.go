@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"gatewayd/gateway/provider"
 )
 
 // Bounds of metadata, as the service that clients know has them.
@@ -28,6 +30,7 @@ type responseAsk struct {
 	Background   bool
 	Metadata     map[string]string
 	Truncation   string
+	Wishes       provider.Wishes
 }
 
 // parseResponseAsk reads a body. It is pure; each error names the field.
@@ -47,6 +50,7 @@ func parseResponseAsk(body []byte) (responseAsk, error) {
 		func() error { return take(o, "background", &w.Background) },
 		func() error { return take(o, "truncation", &w.Truncation) },
 		func() error { return takeMetadata(o, &w.Metadata) },
+		func() error { return takeWishes(o, &w.Wishes, "max_output_tokens") },
 		func() error { return w.takeInput(o, "input") },
 		func() error { return w.check(o) },
 	} {
@@ -149,6 +153,7 @@ type repeated struct {
 	Truncation   string            `json:"truncation"`
 	Store        bool              `json:"store"`
 	Background   bool              `json:"background"`
+	Wishes       provider.Wishes   `json:"wishes,omitzero"`
 }
 
 func (w responseAsk) repeated() repeated {
@@ -156,5 +161,5 @@ func (w responseAsk) repeated() repeated {
 	if model == "" {
 		model = modelName
 	}
-	return repeated{model, w.Instructions, w.Metadata, w.Truncation, w.Store, w.Background}
+	return repeated{model, w.Instructions, w.Metadata, w.Truncation, w.Store, w.Background, w.Wishes}
 }

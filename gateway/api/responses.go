@@ -104,7 +104,7 @@ func (s *server) createResponse(w http.ResponseWriter, r *http.Request) {
 	defer s.answering.put(at.ID)()
 	nameSession(w.Header(), at.Session)
 	w.Header().Set(headerResponse, at.ID)
-	say := gateway.Say{Session: at.Session, Source: gateway.SourceAPI, Text: want.Text, Images: want.Images, UID: at.UID}
+	say := gateway.Say{Session: at.Session, Source: gateway.SourceAPI, Text: want.Text, Images: want.Images, Wishes: want.Wishes, UID: at.UID}
 	if want.Stream {
 		s.streamResponse(w, r, at, say)
 		return
@@ -146,7 +146,7 @@ func (s *server) backgroundResponse(r *http.Request, want responseAsk) (answer, 
 		return answer{}, err
 	}
 	run, err := s.Runs.Start(r.Context(), runs.Ask{
-		Owner: at.Owner, Model: want.Model, Response: at.ID, Say: gateway.Say{Session: at.Session, Source: gateway.SourceAPI, Text: want.Text, Images: want.Images, UID: at.UID},
+		Owner: at.Owner, Model: want.Model, Response: at.ID, Say: gateway.Say{Session: at.Session, Source: gateway.SourceAPI, Text: want.Text, Images: want.Images, Wishes: want.Wishes, UID: at.UID},
 	})
 	if err != nil {
 		s.unmake(r.Context(), at)

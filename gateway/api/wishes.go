@@ -14,14 +14,12 @@ const (
 	mostStop        = 1_000 // bytes
 )
 
-// takeWishes reads what a chat request asks of the answer.
-func takeWishes(o object, w *provider.Wishes) error {
-	newest := 0
+// takeWishes reads what a request asks of the answer. bounds are the names that its door has for the most tokens of one; the last that is there
+// counts.
+func takeWishes(o object, w *provider.Wishes, bounds ...string) error {
 	for _, step := range []func() error{
 		func() error { return takeShare(o, "temperature", mostTemperature, &w.Temperature) },
 		func() error { return takeShare(o, "top_p", 1, &w.TopP) },
-		func() error { return takeBound(o, "max_tokens", &w.MaxTokens) },
-		func() error { return takeBound(o, "max_completion_tokens", &newest) },
 		func() error { return takeStops(o, &w.Stop) },
 		func() error { return take(o, "seed", &w.Seed) },
 	} {
@@ -29,8 +27,10 @@ func takeWishes(o object, w *provider.Wishes) error {
 			return err
 		}
 	}
-	if newest > 0 {
-		w.MaxTokens = newest
+	for _, name := range bounds {
+		if err := takeBound(o, name, &w.MaxTokens); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -3,7 +3,10 @@ package api
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
+
+	"gatewayd/internal/fakellm"
 )
 
 // What a client asks of an answer reaches the turn, and what no server takes is refused by the field's name before anything is stored.
@@ -32,5 +35,40 @@ func TestWhatAClientAsksOfAnAnswerReachesTheTurn(t *testing.T) {
 	}
 	if len(chat.said) != said {
 		t.Error("a refused request was heard by the gateway")
+	}
+}
+
+// What a client asks of the answers of a response or a run reaches the model as it does from a chat, a response repeats it, and one that
+// reaches its bound is incomplete, also when a run made it.
+func TestWhatAClientAsksOfAResponseOrARunReachesTheModel(t *testing.T) {
+	cut := fakellm.Text{Text: "cut off", FinishReason: "length"}
+	h := newHouse(t, nil, cut, cut, fakellm.Text{Text: "whole"})
+	const rest = `"temperature":0.5,"top_p":0.9,"stop":["END"],"seed":7}`
+	whole := h.respond(t, `{"input":"x","max_output_tokens":40,`+rest)
+	later := h.respond(t, `{"input":"x","background":true,"max_output_tokens":40,`+rest)
+	h.until(t, "the response has ended", func() bool {
+		later, _ = h.get(t, "/v1/responses/"+later["id"].(string))
+		return later["status"] != "queued" && later["status"] != "in_progress"
+	})
+	for _, body := range []map[string]any{whole, later} {
+		if got := fmt.Sprint(body["status"], body["temperature"], body["top_p"], body["max_output_tokens"], body["incomplete_details"]); got != "incomplete0.5 0.9 40 map[reason:max_output_tokens]" {
+			t.Errorf("the response says %s", got)
+		}
+	}
+	run, _ := h.begin(t, `{"input":"x","max_tokens":40,`+rest)
+	h.awaitStatus(t, run, "completed")
+	for i, asked := range h.llm.Requests() {
+		body := asked.JSON()
+		if got := fmt.Sprint(body["temperature"], body["top_p"], body["max_tokens"], body["stop"], body["seed"]); got != "0.5 0.9 40 [END] 7" {
+			t.Errorf("request %d asks for %s", i, got)
+		}
+	}
+	for path, field := range map[string]string{"/v1/responses": "max_output_tokens", "/v1/runs": "max_tokens"} {
+		if got := h.must(t, path, "bad"+field, fmt.Sprintf(`{"input":"x",%q:0}`, field)); got.status != http.StatusBadRequest || !strings.Contains(got.body, field) {
+			t.Errorf("%s: %+v", path, got)
+		}
+	}
+	if n := len(h.llm.Requests()); n != 3 {
+		t.Errorf("the model was asked %d times", n)
 	}
 }

@@ -54,11 +54,16 @@ type Request struct {
 // Wishes are what a client may ask of the answers to its message. The zero value leaves all to the configuration. A server that refuses
 // one of them is asked without it.
 type Wishes struct {
-	MaxTokens   int // of one answer; 0: the configured bound
-	Temperature *float64
-	TopP        *float64
-	Stop        []string
-	Seed        *int64
+	MaxTokens   int      `json:"max_tokens,omitempty"` // of one answer; 0: the configured bound
+	Temperature *float64 `json:"temperature,omitempty"`
+	TopP        *float64 `json:"top_p,omitempty"`
+	Stop        []string `json:"stop,omitempty"`
+	Seed        *int64   `json:"seed,omitempty"`
+}
+
+// Any reports that something is asked for.
+func (w Wishes) Any() bool {
+	return w.MaxTokens > 0 || w.Temperature != nil || w.TopP != nil || len(w.Stop) > 0 || w.Seed != nil
 }
 
 // With gives the request with wishes.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -214,8 +215,8 @@ type Ask struct {
 	Say      gateway.Say
 }
 
-// Start accepts a message as a run. Its session exists. When it returns without an error the run is stored and its turn comes, whatever
-// happens. A Busy problem when as many are open as may be.
+// Start accepts a message as a run. Its session exists. When it returns without an error the run is stored, with what is asked of its answers, and
+// its turn comes, whatever happens. A Busy problem when as many are open as may be.
 func (d *Desk) Start(ctx context.Context, ask Ask) (sessiondb.Run, error) {
 	if err := d.enter(); err != nil {
 		return sessiondb.Run{}, err
@@ -227,6 +228,13 @@ func (d *Desk) Start(ctx context.Context, ask Ask) (sessiondb.Run, error) {
 	}
 	if run.UID == "" {
 		run.UID = run.ID
+	}
+	if ask.Say.Wishes.Any() {
+		request, err := json.Marshal(ask.Say.Wishes)
+		if err != nil {
+			return sessiondb.Run{}, err
+		}
+		run.Request = request
 	}
 	ask.Say.UID, ask.Say.Detached = run.UID, true
 	if err := d.opts.Store.PutRun(ctx, run, event(run.ID, EventQueued, map[string]any{"session_id": run.Session})); err != nil {

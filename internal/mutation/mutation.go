@@ -27,6 +27,7 @@ var List = []Mutation{
 	{"tools-weigh-nothing", "gateway", "TestAGuestsToolsWeighInTheWindow"},
 	{"long-turns-are-told-without-texts", "gateway", "TestWhoComesIntoALongTurnHearsAllOfIt"},
 	{"told-history-is-a-strangers", "gateway/api", "TestARunThatWasCutOffBehindItsHistoryIsBegun"},
+	{"resumed-without-wishes", "gateway", "TestATurnThatGoesOnKeepsWhatWasAskedOfItsAnswers"},
 	{"wishes-have-no-bounds", "gateway/api", "TestWhatAClientAsksOfAnAnswerReachesTheTurn"},
 	{"typed-during-an-answer-is-lost", "e2e", "TestWhatIsTypedDuringAnAnswerIsAnsweredNext"},
 	{"what-was-missed-is-not-read", "e2e", "TestAnAnswerThatEndedWhileNobodyWatchedIsShownBeforeWhatIsAnsweredNow"},
