@@ -23,6 +23,13 @@ type Unit struct {
 	Alone bool
 }
 
+const (
+	// StateHome is the home of a service of the machine that names none: StateDirectory of its unit.
+	StateHome = "/var/lib/gatewayd"
+	// CacheDir is what a service of the machine and its workers have as /tmp and /var/tmp: CacheDirectory of its unit.
+	CacheDir = "/var/cache/gatewayd"
+)
+
 // Mark is the first line of the units that are written here: another one is somebody else's.
 const Mark = "# Made by `gatewayd install`; `gatewayd uninstall` takes it away. Changes belong into a drop-in: `systemctl edit gatewayd`."
 

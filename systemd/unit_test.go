@@ -1,6 +1,7 @@
 package systemd
 
 import (
+	"errors"
 	"flag"
 	"os"
 	"os/exec"
@@ -61,7 +62,7 @@ func TestTheUnitKeepsWorkersAndUnderstandsExitCodes(t *testing.T) {
 				t.Errorf("%+v: %s=%s, want %s", u, key, have[key], want)
 			}
 		}
-		for _, harmful := range []string{"MemoryDenyWriteExecute", "RestrictNamespaces", "ExecStopPost", "SendSIGKILL"} {
+		for _, harmful := range []string{"MemoryDenyWriteExecute", "RestrictNamespaces", "ExecStopPost", "SendSIGKILL", "PrivateTmp", "RemoveIPC", "RuntimeDirectory"} {
 			if value, ok := have[harmful]; ok && !u.Alone {
 				t.Errorf("%s=%s would break workers or outlive their daemon", harmful, value)
 			}
@@ -117,6 +118,41 @@ func TestSystemdItselfTakesTheUnit(t *testing.T) {
 			t.Errorf("%+v: %v\n%s", u, err, out)
 		}
 	}
+}
+
+// The socket, and what a page of the docs says to write into a drop-in.
+func TestSystemdItselfTakesTheSocketAndTheDropIns(t *testing.T) {
+	page, err := os.ReadFile("../docs/service.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dropIns := blocks(string(page), "ini")
+	if len(dropIns) == 0 {
+		t.Fatal("the page shows no drop-in")
+	}
+	for _, u := range []Unit{{Listen: "127.0.0.1:8642"}, {System: true, Listen: "[::1]:8642"}, {System: true, Alone: true, Listen: "127.0.0.1:8642"}} {
+		for i, dropIn := range append(dropIns, "") {
+			service := written(t, u)
+			socket := strings.TrimSuffix(service, ".service") + ".socket"
+			err := errors.Join(os.WriteFile(socket, []byte(u.SocketText()), 0o600), os.Mkdir(service+".d", 0o700), os.WriteFile(service+".d/override.conf", []byte(dropIn), 0o600))
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := exec.Command(analyze(t), "verify", "--man=no", socket, service).CombinedOutput()
+			if err != nil || strings.Contains(string(out), "gatewayd.") {
+				t.Errorf("%+v with drop-in %d: %v\n%s", u, i, err, out)
+			}
+		}
+	}
+}
+
+// blocks are the pieces of a page in one language.
+func blocks(page, language string) (all []string) {
+	for _, rest := range strings.Split(page, "```"+language+"\n")[1:] {
+		text, _, _ := strings.Cut(rest, "```")
+		all = append(all, text)
+	}
+	return all
 }
 
 // The exposure that `systemd-analyze security` counts is of ten; a threshold is in tenths.

@@ -32,9 +32,13 @@ type Watchdog struct {
 	strikes int
 }
 
-// Strikes is after how many looks in a row that found an actor silent nobody hopes any longer. Looks are counted, and not time: a
-// process that was stopped and goes on, or a machine that slept, finds every sign of life too old at its first look.
-const Strikes = 9
+const (
+	// Strikes is after how many looks in a row that found an actor silent nobody hopes any longer. Looks are counted, and not time: a
+	// process that was stopped and goes on, or a machine that slept, finds every sign of life too old at its first look.
+	Strikes = 9
+	// FedStrikes is the same where a service manager waits to be fed: it kills one look later, and of what is killed nobody knows why.
+	FedStrikes = 2
+)
 
 // NewWatchdog reads from the service manager how often it wants a sign. log may be nil.
 func NewWatchdog(n *Notifier, log *slog.Logger) *Watchdog {
@@ -52,8 +56,8 @@ func NewWatchdog(n *Notifier, log *slog.Logger) *Watchdog {
 	return w
 }
 
-// OnWedged has f told, once, of actors that do not come back. It is to end the process; where a service manager waits to be fed, that
-// one may be faster. Call it before Run.
+// OnWedged has f told, once, of actors that do not come back. It is to end the process, before a service manager does that waits to be
+// fed. Call it before Run.
 func (w *Watchdog) OnWedged(f func(silent []string)) { w.wedged = f }
 
 // Pulse is the life of one actor. Its methods are safe for concurrent use.
@@ -92,8 +96,12 @@ func (p *Pulse) End() {
 
 // Probe watches an actor that has no rounds of its own: ask is called again and again while ctx lasts, and a good
 // answer is a beat. It must go the way that the actor's users go, through its channel or lock, and end with its
-// context. Probe returns when ctx ends and takes the actor out.
+// context. Where a service manager wants to be fed more often than every silence, that counts instead: a person who shortens WatchdogSec
+// wants to wait no longer. Probe returns when ctx ends and takes the actor out.
 func (w *Watchdog) Probe(ctx context.Context, name string, silence time.Duration, ask func(ctx context.Context) error) {
+	if w.fed && !mutation.On("short-watchdog-is-not-minded") {
+		silence = min(silence, w.interval)
+	}
 	p := w.Pulse(name, silence)
 	defer p.End()
 	ticker := time.NewTicker(silence / 3)
@@ -153,7 +161,11 @@ func (w *Watchdog) count(silent []string) {
 		w.strikes = 0
 		return
 	}
-	if w.strikes++; w.strikes == Strikes && w.wedged != nil {
+	most := Strikes
+	if w.fed && !mutation.On("fed-daemon-waits-for-the-kill") {
+		most = FedStrikes
+	}
+	if w.strikes++; w.strikes == most && w.wedged != nil {
 		w.wedged(silent)
 	}
 }

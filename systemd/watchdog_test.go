@@ -134,6 +134,7 @@ func TestAnActorThatDoesNotComeBackIsGivenUpOnce(t *testing.T) {
 	inKennel(t, func(t *testing.T, k *kennel) {
 		given := make(chan []string, 8)
 		k.OnWedged(func(silent []string) { given <- silent })
+		k.fed = false
 		p := k.Pulse("api", 20*time.Second)
 		k.fedIn(60 * time.Second)
 		p.Beat()
@@ -146,6 +147,32 @@ func TestAnActorThatDoesNotComeBackIsGivenUpOnce(t *testing.T) {
 		if silent := <-given; !slices.Equal(silent, []string{"api"}) {
 			t.Errorf("given up: %v", silent)
 		}
+	})
+}
+
+// A service manager that waits to be fed kills when it was not for as long as it asked. Whoever asks often hears soon of a part that hangs, and the
+// daemon has ended itself before it is killed.
+func TestAPartThatHangsIsGivenUpBeforeTheServiceManagerKills(t *testing.T) {
+	inKennel(t, func(t *testing.T, k *kennel) {
+		given := make(chan time.Time, 1)
+		k.OnWedged(func([]string) { given <- time.Now() })
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		began := time.Now()
+		go func() {
+			defer close(ended)
+			k.Probe(ctx, "api", time.Hour, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+		}()
+		k.fedIn(2 * k.interval)
+		if len(given) == 0 {
+			t.Fatalf("not given up although nothing was heard for %v", 2*k.interval)
+		}
+		fedLast := began.Add(k.interval) // the look that finds the silence is no later than one look after it
+		if after := (<-given).Sub(fedLast); after >= k.interval {
+			t.Errorf("given up %v after it was fed last, when it would have been killed", after)
+		}
+		stop()
+		<-ended
 	})
 }
 
