@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gatewayd/config"
+	"gatewayd/internal/mutation"
 	"gatewayd/internal/problem"
 	"gatewayd/reaper"
 	"gatewayd/registry"
@@ -79,7 +80,7 @@ func (i *installation) lacks(remedy, format string, args ...any) {
 
 // find settles which unit it is. A home that is not the usual one has a unit of its own.
 func (i *installation) find() (err error) {
-	if i.loaded, err = i.load(); err != nil {
+	if i.loaded, err = i.settings(); err != nil {
 		return err
 	}
 	i.name = "gatewayd.service"
@@ -93,6 +94,21 @@ func (i *installation) find() (err error) {
 	}
 	i.path = filepath.Join(dir, i.name)
 	return nil
+}
+
+// settings are those that the service will have: whoever installs one of the machine has another home. Who may not look into it, and only
+// looks at the unit, takes their own.
+func (i *installation) settings() (config.Loaded, error) {
+	if !i.system || i.home != "" {
+		return i.load()
+	}
+	request := i.request()
+	request.Flags["home"] = systemd.StateHome
+	loaded, err := config.Load(request)
+	if errors.Is(err, fs.ErrPermission) {
+		return i.load()
+	}
+	return loaded, err
 }
 
 // usual reports the home that the daemon takes when nobody names one: a unit need not name it either.
@@ -177,6 +193,7 @@ func (i *installation) install(ctx context.Context) error {
 	}
 	i.enable(ctx)
 	i.advise()
+	i.begin(ctx)
 	return i.report()
 }
 
@@ -227,32 +244,38 @@ func (i *installation) unwritable(err error) error {
 	return &problem.Error{Kind: problem.Denied, Thing: i.path, What: "cannot be written", Fate: "nothing was installed", Remedy: remedy, Err: err}
 }
 
-// enable has systemd read the unit. Where no systemd answers, a person is told what to type where one does.
+// enable has systemd read the unit.
 func (i *installation) enable(ctx context.Context) {
 	words := [][]string{{"daemon-reload"}, {"enable", i.name}}
 	if i.socket {
 		words = append(words, []string{"enable", i.socketName()})
 	}
-	if i.now && i.socket { // systemd opens no socket for a service that listens there itself
-		words = append(words, []string{"stop", i.name}, []string{"restart", i.socketName()})
+	i.tell(ctx, words...)
+}
+
+// begin starts it where that was asked for and nothing is missing that it needs, which advise has named before.
+func (i *installation) begin(ctx context.Context) {
+	switch {
+	case i.now && i.runnable() && i.socket: // systemd opens no socket for a service that listens there itself
+		i.tell(ctx, []string{"stop", i.name}, []string{"restart", i.socketName()}, []string{"restart", i.name})
+	case i.now && i.runnable():
+		i.tell(ctx, []string{"restart", i.name})
+	case i.socket:
+		i.lacks(strings.Join(i.systemctl("start", i.socketName(), i.name), " "), "it is not started yet")
+	default:
+		i.lacks(strings.Join(i.systemctl("start", i.name), " "), "it is not started yet")
 	}
-	if i.now {
-		words = append(words, []string{"restart", i.name})
-	}
-	for _, w := range words {
-		line := i.systemctl(w...)
+}
+
+// tell gives systemd orders. Where no systemd answers, a person is told what to type where one does.
+func (i *installation) tell(ctx context.Context, orders ...[]string) {
+	for _, words := range orders {
+		line := i.systemctl(words...)
 		if err := told(ctx, i.loaded, line); err != nil {
 			i.lacks(strings.Join(line, " "), "systemd was not told: %v", err)
 			continue
 		}
 		i.note("%s", strings.Join(line, " "))
-	}
-	if !i.now {
-		begin := []string{"start", i.name}
-		if i.socket {
-			begin = []string{"start", i.socketName(), i.name}
-		}
-		i.lacks(strings.Join(i.systemctl(begin...), " "), "it is not started yet")
 	}
 }
 
@@ -266,7 +289,7 @@ func (i *installation) systemctl(words ...string) []string {
 // advise tells what else a service needs.
 func (i *installation) advise() {
 	if i.system {
-		if _, err := user.Lookup("gatewayd"); err != nil {
+		if !i.runnable() {
 			i.lacks("useradd --system --home-dir /var/lib/gatewayd --shell /usr/sbin/nologin gatewayd", "there is no user gatewayd, as whom it runs")
 		}
 		return
@@ -274,6 +297,15 @@ func (i *installation) advise() {
 	if name := userName(i.loaded.Environ); name != "" && !lingers(name) {
 		i.lacks("loginctl enable-linger "+name, "it ends when you log out, and starts when you log in")
 	}
+}
+
+// runnable reports that there is the user as whom it runs: without one systemd would try for ever.
+func (i *installation) runnable() bool {
+	if !i.system {
+		return true
+	}
+	_, err := user.Lookup("gatewayd")
+	return err == nil
 }
 
 func userName(environ config.Environ) string {
@@ -302,34 +334,38 @@ func (i *installation) uninstall(ctx context.Context) error {
 	case !strings.HasPrefix(string(text), systemd.Mark):
 		return &problem.Error{Kind: problem.Conflict, Thing: i.path, What: "was not made by `gatewayd install`", Fate: "it was left as it is", Remedy: "take it away by hand"}
 	}
-	line := i.systemctl("disable", "--now", i.name)
-	if err := told(ctx, i.loaded, line); err != nil {
-		i.lacks(strings.Join(line, " "), "systemd was not told: %v", err)
-	} else {
-		i.note("%s", strings.Join(line, " "))
+	if i.ourSocket() && !mutation.On("uninstall-leaves-the-door") {
+		i.removeSocket(ctx)
 	}
+	i.tell(ctx, []string{"disable", "--now", i.name})
 	if err := os.Remove(i.path); err != nil {
 		return i.unwritable(err)
 	}
 	i.note("removed %s", i.path)
-	i.removeSocket(ctx)
 	if err := told(ctx, i.loaded, i.systemctl("daemon-reload")); err == nil {
 		i.note("%s", strings.Join(i.systemctl("daemon-reload"), " "))
 	}
-	i.note("the home %s stays, and so do workers that are at work: `gatewayd kanban drain --kill` ends those", i.loaded.Home)
+	i.remains()
 	return i.report()
 }
 
-// removeSocket takes the socket's unit away where there is one of ours.
-func (i *installation) removeSocket(ctx context.Context) {
+// remains names what is left, and is no longer anybody's but the person's.
+func (i *installation) remains() {
+	if _, err := os.Stat(systemd.CacheDir); i.system && err == nil {
+		i.lacks("rm -r "+systemd.CacheDir, "temporary files of the service and its workers stay in %s", systemd.CacheDir)
+	}
+	i.note("the home %s stays, and so do workers that are at work: `gatewayd kanban drain --kill` ends those", i.loaded.Home)
+}
+
+// ourSocket reports that the socket has a unit that was written here.
+func (i *installation) ourSocket() bool {
 	text, err := os.ReadFile(i.socketPath())
-	if err != nil || !strings.HasPrefix(string(text), systemd.Mark) {
-		return
-	}
-	line := i.systemctl("disable", "--now", i.socketName())
-	if err := told(ctx, i.loaded, line); err != nil {
-		i.lacks(strings.Join(line, " "), "systemd was not told: %v", err)
-	}
+	return err == nil && strings.HasPrefix(string(text), systemd.Mark)
+}
+
+// removeSocket shuts the door and takes its unit away. That goes before the service: whoever knocked in between would start it again.
+func (i *installation) removeSocket(ctx context.Context) {
+	i.tell(ctx, []string{"disable", "--now", i.socketName()})
 	if err := os.Remove(i.socketPath()); err != nil {
 		i.lacks("rm "+i.socketPath(), "%s cannot be removed: %v", i.socketPath(), err)
 		return

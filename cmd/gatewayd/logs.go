@@ -60,7 +60,7 @@ func (c *cli) logsVerb() *cobra.Command {
 
 // logs prints records as a terminal shows them, or as they were written.
 func (c *cli) logs(ctx context.Context, f logfile.Filter, follow bool) error {
-	loaded, err := c.load()
+	home, err := c.homeDir()
 	if err != nil {
 		return err
 	}
@@ -68,19 +68,19 @@ func (c *cli) logs(ctx context.Context, f logfile.Filter, follow bool) error {
 	if follow {
 		ctx, stop := untilStopped(ctx)
 		defer stop()
-		return logfile.Follow(ctx, loaded.Home, f, show)
+		return logfile.Follow(ctx, home, f, show)
 	}
-	odd, err := logfile.Read(loaded.Home, f, show)
+	odd, err := logfile.Read(home, f, show)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return &problem.Error{
-			Kind: problem.NotFound, Thing: logfile.Path(loaded.Home), What: "does not exist", Fate: "no daemon of this home has said anything yet",
+			Kind: problem.NotFound, Thing: logfile.Path(home), What: "does not exist", Fate: "no daemon of this home has said anything yet",
 			Remedy: "start one with `gatewayd --foreground`, or name its directory with --home",
 		}
 	case err != nil:
-		return unreadable("logs of "+loaded.Home, "make them readable", err)
+		return unreadable("logs of "+home, "make them readable", err)
 	case odd > 0:
-		fmt.Fprintf(c.std.err, "%d lines are no records and were passed over; they stay in %s\n", odd, logfile.Path(loaded.Home))
+		fmt.Fprintf(c.std.err, "%d lines are no records and were passed over; they stay in %s\n", odd, logfile.Path(home))
 	}
 	return nil
 }
