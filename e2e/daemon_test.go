@@ -37,6 +37,10 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, beContainer(spec))
 		os.Exit(containerFailed)
 	}
+	if spec := os.Getenv(machineEnv); spec != "" {
+		fmt.Fprintln(os.Stderr, beMachine(spec))
+		os.Exit(containerFailed)
+	}
 	if door := os.Getenv(playEnv); door != "" {
 		program = os.Getenv("GATEWAYD_TEST_PROGRAM")
 		os.Exit(playWorker(door))
