@@ -17,12 +17,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"gatewayd/internal/fakellm"
 	"gatewayd/internal/mutation"
+	"gatewayd/internal/vigil"
 )
 
 // machine is a systemd that is the first process of namespaces of its own: of processes, mounts, control groups, network, IPC and names. It
@@ -82,7 +82,7 @@ func (m *machine) makeGroup() {
 
 // removeGroup takes the control groups away when the last process has left them.
 func (m *machine) removeGroup() {
-	m.until("the control groups are empty", func() bool {
+	empty := func() bool {
 		var dirs []string
 		_ = filepath.WalkDir(m.group, func(path string, e os.DirEntry, err error) error {
 			if err == nil && e.IsDir() {
@@ -95,7 +95,10 @@ func (m *machine) removeGroup() {
 		}
 		_, err := os.Stat(m.group)
 		return errors.Is(err, os.ErrNotExist)
-	})
+	}
+	if !vigil.Until(patience, nil, empty) {
+		m.t.Errorf("somebody is still in %s", m.group)
+	}
 }
 
 // in gives the attributes of a process that begins in a control group below the machine's.
@@ -227,15 +230,14 @@ func (m *machine) write(path, text string) {
 // until asks again until the answer is yes. A machine that ends meanwhile fails the test at once.
 func (m *machine) until(what string, is func() bool) {
 	m.t.Helper()
-	late := time.After(2 * patience)
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for !is() {
-		select {
-		case <-late:
-			m.t.Fatalf("not in time: %s", what)
-		case <-tick.C:
-		}
+	if vigil.Until(2*patience, m.done, is) {
+		return
+	}
+	select {
+	case <-m.done:
+		m.t.Fatalf("the machine ended while waiting until %s", what)
+	default:
+		m.t.Fatalf("not in time: %s", what)
 	}
 }
 
