@@ -22,8 +22,11 @@ import (
 	"gatewayd/reaper"
 )
 
-// program is the binary under test, built once.
-var program string
+// program is the binary under test, built once; scratch is where what is built lies.
+var program, scratch string
+
+// programEnv names a program that is built already, to a process that these tests start.
+const programEnv = "GATEWAYD_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
 	reaper.Main()
@@ -42,7 +45,7 @@ func TestMain(m *testing.M) {
 		os.Exit(containerFailed)
 	}
 	if door := os.Getenv(playEnv); door != "" {
-		program = os.Getenv("GATEWAYD_TEST_PROGRAM")
+		program = os.Getenv(programEnv)
 		os.Exit(playWorker(door))
 	}
 	flag.Parse()
@@ -56,11 +59,8 @@ func buildAndRun(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	program = filepath.Join(dir, "gatewayd")
-	build := exec.Command("go", "build", "-tags", buildTags, "-ldflags", "-s -w", "-o", program, "../cmd/gatewayd")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as it ships: static
-	build.Stdout, build.Stderr = os.Stderr, os.Stderr
-	if err := build.Run(); err != nil {
+	scratch = dir
+	if program, err = builtProgram(); err != nil {
 		fmt.Fprintln(os.Stderr, "build the program:", err)
 		return 1
 	}
@@ -71,6 +71,18 @@ func buildAndRun(m *testing.M) int {
 		code = 1
 	}
 	return code
+}
+
+// builtProgram gives the program as it ships: static.
+func builtProgram() (string, error) {
+	if built := os.Getenv(programEnv); built != "" {
+		return built, nil
+	}
+	path := filepath.Join(scratch, "gatewayd")
+	build := exec.Command("go", "build", "-tags", buildTags, "-ldflags", "-s -w", "-o", path, "../cmd/gatewayd")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	build.Stdout, build.Stderr = os.Stderr, os.Stderr
+	return path, build.Run()
 }
 
 // patience is how long a test waits for something that happens in milliseconds on an idle machine.

@@ -20,38 +20,61 @@ import (
 // mutationLimit is far above what any of the tests takes; a mutation may make one hang.
 const mutationLimit = 3 * time.Minute
 
+// Of what is tried most of the time goes into waiting for what no longer comes; builds work for all of theirs.
+const (
+	mutantsAtOnce = 4
+	buildsAtOnce  = 2
+)
+
 // Every guard of the list is left out once, in a process of its own, and the test beside it must notice. A mutation
-// that nothing notices is a guard that nobody proved. Most of the time is spent waiting for what no longer comes, so
-// some run at once.
+// that nothing notices is a guard that nobody proved.
 func TestMutations(t *testing.T) {
 	if len(mutation.List) == 0 {
 		t.Fatal("the list is empty")
 	}
-	dir := t.TempDir()
-	sound := map[string]func() error{}
+	w := newWorkshop(t.TempDir())
+	abreast(t, make(chan struct{}, mutantsAtOnce), mutation.List, func(m mutation.Mutation) string { return m.Name }, w.tries)
+}
+
+// workshop builds the tests of each package once, and finds out once whether a test passes with every guard in place:
+// both when they are first asked for, so that nobody waits for what he does not need.
+type workshop struct {
+	binaries map[string]func() (string, error) // by package
+	sound    map[string]func() error           // by package and test
+}
+
+func newWorkshop(dir string) *workshop {
+	w := &workshop{binaries: map[string]func() (string, error){}, sound: map[string]func() error{}}
+	places := make(chan struct{}, buildsAtOnce)
 	for _, m := range mutation.List {
-		binary := mutableTests(t, dir, m.Package)
-		if at := m.Package + " " + m.Test; sound[at] == nil {
-			sound[at] = sync.OnceValue(func() error { return passes(binary, m) })
+		if w.binaries[m.Package] == nil {
+			w.binaries[m.Package] = sync.OnceValues(func() (string, error) {
+				places <- struct{}{}
+				defer func() { <-places }()
+				return mutableTests(dir, m.Package)
+			})
+		}
+		if at := m.Package + " " + m.Test; w.sound[at] == nil {
+			w.sound[at] = sync.OnceValue(func() error { return w.passes(m) })
 		}
 	}
-	for _, m := range mutation.List {
-		t.Run(m.Name, func(t *testing.T) {
-			t.Parallel()
-			switch err := sound[m.Package+" "+m.Test](); {
-			case errors.Is(err, errSkipped):
-				t.Skipf("SKIPPED: %v", err)
-			case err != nil:
-				t.Fatal(err)
-			}
-			out, err := runMutated(mutableTests(t, dir, m.Package), m, m.Name)
-			switch {
-			case err == nil:
-				t.Fatalf("%s passes although %s is in force", m.Test, m.Name)
-			case !strings.Contains(out, "--- FAIL: "+m.Test):
-				t.Fatalf("%s did not fail, it broke off: %v\n%s", m.Test, err, out)
-			}
-		})
+	return w
+}
+
+// tries leaves one guard out.
+func (w *workshop) tries(t *testing.T, m mutation.Mutation) {
+	switch err := w.sound[m.Package+" "+m.Test](); {
+	case errors.Is(err, errSkipped):
+		t.Skipf("SKIPPED: %v", err)
+	case err != nil:
+		t.Fatal(err)
+	}
+	out, err := w.run(m, m.Name)
+	switch {
+	case err == nil:
+		t.Fatalf("%s passes although %s is in force", m.Test, m.Name)
+	case !strings.Contains(out, "--- FAIL: "+m.Test):
+		t.Fatalf("%s did not fail, it broke off: %v\n%s", m.Test, err, out)
 	}
 }
 
@@ -59,8 +82,8 @@ func TestMutations(t *testing.T) {
 var errSkipped = errors.New("the test beside it is skipped here")
 
 // passes runs a test with every guard in place.
-func passes(binary string, m mutation.Mutation) error {
-	out, err := runMutated(binary, m, "")
+func (w *workshop) passes(m mutation.Mutation) error {
+	out, err := w.run(m, "")
 	if err == nil && strings.Contains(out, "--- SKIP: "+m.Test) {
 		return fmt.Errorf("%s: %w", m.Test, errSkipped)
 	}
@@ -70,27 +93,27 @@ func passes(binary string, m mutation.Mutation) error {
 	return nil
 }
 
-// mutableTests builds the tests of a package once.
-func mutableTests(t *testing.T, dir, pkg string) string {
-	t.Helper()
+// mutableTests builds the tests of a package.
+func mutableTests(dir, pkg string) (string, error) {
 	binary := filepath.Join(dir, strings.ReplaceAll(pkg, "/", "-")+".test")
-	if _, err := os.Stat(binary); err == nil {
-		return binary
-	}
-	build := exec.Command("go", "test", "-c", "-tags", "mutate", "-o", binary, "./"+pkg)
+	build := exec.Command("go", "test", "-c", "-tags", "mutate", "-ldflags", "-s -w", "-o", binary, "./"+pkg)
 	build.Dir = ".."
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the tests of %s: %v\n%s", pkg, err, out)
+		return "", fmt.Errorf("build the tests of %s: %w\n%s", pkg, err, out)
 	}
-	return binary
+	return binary, nil
 }
 
-func runMutated(binary string, m mutation.Mutation, name string) (string, error) {
+func (w *workshop) run(m mutation.Mutation, name string) (string, error) {
+	binary, err := w.binaries[m.Package]()
+	if err != nil {
+		return "", err
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), mutationLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binary, "-test.v", "-test.count=1", "-test.run", "^"+m.Test+"$")
 	cmd.Dir = filepath.Join("..", m.Package)
-	cmd.Env = append(os.Environ(), "GATEWAYD_MUTATION="+name)
+	cmd.Env = append(os.Environ(), mutation.Variable+"="+name, programEnv+"="+program)
 	cmd.WaitDelay = 5 * time.Second
 	out, err := cmd.CombinedOutput()
 	return string(out), err

@@ -13,7 +13,7 @@ var buildPinned = sync.OnceValues(func() ([]byte, error) {
 	return build.CombinedOutput()
 })
 
-func pinnedPath() string { return filepath.Join(filepath.Dir(program), "gatewayd-pinned") }
+func pinnedPath() string { return filepath.Join(scratch, "gatewayd-pinned") }
 
 // pinnedProgram is the program as it is with a release of SQLite that must not enter WAL.
 func pinnedProgram(t *testing.T) string {

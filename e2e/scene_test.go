@@ -127,11 +127,17 @@ var onStage = make(chan struct{}, 3)
 // one bound with everything that works for its time.
 func together[T any](t *testing.T, list []T, name func(T) string, run func(*testing.T, T)) {
 	t.Helper()
+	abreast(t, onStage, list, name, run)
+}
+
+// abreast runs each of a list as a test of its own, as many at a time as there are places.
+func abreast[T any](t *testing.T, places chan struct{}, list []T, name func(T) string, run func(*testing.T, T)) {
+	t.Helper()
 	var wg sync.WaitGroup
 	for _, item := range list {
-		onStage <- struct{}{}
+		places <- struct{}{}
 		wg.Go(func() {
-			defer func() { <-onStage }()
+			defer func() { <-places }()
 			t.Run(name(item), func(t *testing.T) { run(t, item) })
 		})
 	}
