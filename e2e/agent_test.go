@@ -12,6 +12,7 @@ import (
 // A card of an agent lane is worked on by our own agent in a process of its own: it reads the card, uses the
 // terminal, and completes the card through the board's tool.
 func TestAgentLaneCompletesACard(t *testing.T) {
+	t.Parallel()
 	model := fakellm.New(t,
 		fakellm.ToolCall{Name: "terminal", Args: map[string]any{"command": "echo worked > proof.txt && pwd"}},
 		fakellm.ToolCall{Name: "kanban_complete", Args: map[string]any{"summary": "wrote the proof"}},
@@ -48,6 +49,7 @@ func TestAgentLaneCompletesACard(t *testing.T) {
 
 // A model that answers garbage ends the turn in words; the daemon, and the conversation, go on.
 func TestGarbageFromTheModelEndsInWords(t *testing.T) {
+	t.Parallel()
 	garbage := fakellm.Raw{Body: "<html>not a model at all</html>", ContentType: "text/html"}
 	model := fakellm.New(t, garbage, garbage, fakellm.Text{Text: "I am back."})
 	d := start(t, newHome(t, fmt.Sprintf("model: {base_url: %q, name: fake-model, max_retries: 1}\n", model.URL())))

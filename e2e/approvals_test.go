@@ -36,6 +36,7 @@ func (d *daemon) waiting() (id string) {
 // A dangerous command waits for a person, who decides on the command line; one that waits when the daemon is killed was never
 // run, is denied at the next start, and the conversation says so.
 func TestADangerousCommandWaitsForAPersonOverAKill(t *testing.T) {
+	t.Parallel()
 	model := fakellm.New(t, removes("build"), fakellm.Text{Text: "removed"}, removes("build"), fakellm.Text{Text: "I was refused"}, fakellm.Text{Text: "all right"})
 	home := newHome(t, fmt.Sprintf("model: {base_url: %q, name: fake-model}\ntools: {terminal: ask, approval_timeout: 5m}\n", model.URL()))
 	build := filepath.Join(home, "workspace", "build")
@@ -100,6 +101,7 @@ func TestADangerousCommandWaitsForAPersonOverAKill(t *testing.T) {
 
 // The tools of an MCP server are the model's; its process ends with the daemon, also when that is killed.
 func TestAnMCPServerEndsWithTheDaemon(t *testing.T) {
+	t.Parallel()
 	other := newHome(t, "model: {provider: offline}\n")
 	if _, errs, code := cli(t, other, "kanban", "boards", "create", "default"); code != 0 {
 		t.Fatal(errs)

@@ -71,6 +71,7 @@ func TestAnotherDaemonOnThePortIsNotOurs(t *testing.T) {
 
 // Whoever answers there is no gatewayd: that is said, not decoded.
 func TestAStrangerOnThePort(t *testing.T) {
+	t.Parallel()
 	for name, answer := range map[string]string{
 		"no HTTP": "220 mail.example ESMTP\r\n", "no answer": "", "no JSON": "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
 	} {
@@ -103,6 +104,7 @@ func TestAStrangerOnThePort(t *testing.T) {
 
 // A board whose file is a link is served like any other.
 func TestABoardFileBehindALink(t *testing.T) {
+	t.Parallel()
 	home := newHome(t, "model: {provider: offline}\nkanban:\n  lanes:\n    echo: {preset: command, argv: [sh, -c, 'true']}\n")
 	if _, errs, code := cli(t, home, "kanban", "boards", "create", "default"); code != 0 {
 		t.Fatal(errs)
@@ -182,6 +184,7 @@ func TestCtrlCInAChatBeforeTheFirstWord(t *testing.T) {
 // A state.db that is taken away under the daemon costs no row and no silence: messages are refused in words, no new file
 // is made in its place, and when it is put back the same process goes on.
 func TestAStateFileThatIsTakenAwayIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	home := newHome(t, "model: {provider: offline}\n")
 	d := start(t, home)
 	if err := d.say("s", "kept", nil); err != nil {
@@ -217,6 +220,7 @@ func TestAStateFileThatIsTakenAwayIsWaitedFor(t *testing.T) {
 
 // A demo that is stopped in the middle leaves nothing behind: no process, no directory.
 func TestAStoppedDemoLeavesNothing(t *testing.T) {
+	t.Parallel()
 	tmp := t.TempDir()
 	var errs bytes.Buffer
 	started, out := newWatcher("cards are claimed")

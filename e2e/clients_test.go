@@ -189,6 +189,7 @@ func newClientScene(t *testing.T) (*scene, *clientModel) {
 // The npm package that most programs use: whole and streamed answers, tools that are not the agent's, responses that
 // are stored and chained, errors as its own classes, each stored message sent once, and an answer that is aborted is stopped.
 func TestTheOpenAIPackageIsAnswered(t *testing.T) {
+	t.Parallel()
 	w, model := newClientScene(t)
 	w.runs("openai.mjs", `{"models":["gatewayd"],"whole":["hello, human","stop",15],"streamed":"bit by bit by bit","streamUsage":15,"inPieces":true,
 "toolsIgnored":["tools, human",null],"helper":"Looking.\n\nFound.","responses":["completed","hello, human","hello again, human","hello again, human"],
@@ -209,6 +210,7 @@ func TestTheOpenAIPackageIsAnswered(t *testing.T) {
 
 // The AI SDK with its provider for compatible servers.
 func TestTheAISDKIsAnswered(t *testing.T) {
+	t.Parallel()
 	w, model := newClientScene(t)
 	w.runs("ai.mjs", `{"whole":["hello, human","stop",15],"streamed":"bit by bit by bit","inPieces":true,"streamUsage":15,
 "failed":[502,true,true],"failedStream":true,"aborted":"this nev","abortSeen":true}`)

@@ -57,6 +57,7 @@ func damageIndex(t *testing.T, path, index string) {
 // A page of state.db goes bad under the daemon. It takes no more messages and says why, nothing is overwritten, and
 // after a repair every word is there.
 func TestADamagedStoreIsSaidRepairedAndWhole(t *testing.T) {
+	t.Parallel()
 	d := start(t, newHome(t, offline))
 	for i := range 3 {
 		if err := d.say("s", fmt.Sprintf("before %d", i), nil); err != nil {
@@ -97,6 +98,7 @@ func TestADamagedStoreIsSaidRepairedAndWhole(t *testing.T) {
 
 // A home that a newer gatewayd has written is read and not written.
 func TestADaemonOnANewerStoreReadsAndSaysSo(t *testing.T) {
+	t.Parallel()
 	d := start(t, newHome(t, offline))
 	if err := d.say("s", "of the newer one", nil); err != nil {
 		t.Fatal(err)

@@ -117,6 +117,7 @@ func ask(ctx context.Context, s *mcp.ClientSession, tool string, args map[string
 
 // A dispatched worker ends its card through each of the doors there are.
 func TestAWorkerEndsItsCardThroughEachDoor(t *testing.T) {
+	t.Parallel()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -233,6 +234,7 @@ func (c claimed) seen(t *testing.T) string {
 // The fence is one, whatever door a superseded worker knocks at: each of its writes is refused in the same words, and
 // nothing is changed.
 func TestASupersededWorkerIsRefusedAtEachDoor(t *testing.T) {
+	t.Parallel()
 	home := newHome(t, "kanban: {dispatch: false}\n")
 	if _, errs, code := cli(t, home, "kanban", "boards", "create", "default"); code != 0 {
 		t.Fatal(errs)
@@ -361,6 +363,7 @@ func TestAnInheritedRunMakesNobodyAWorker(t *testing.T) {
 
 // What a worker writes by the command line bears its lane's name and none of its secrets, and stays with its own card.
 func TestAWorkersCommandLineWritesAsItsLane(t *testing.T) {
+	t.Parallel()
 	home := newHome(t, "")
 	if _, errs, code := cli(t, home, "kanban", "boards", "create", "default"); code != 0 {
 		t.Fatal(errs)

@@ -71,6 +71,7 @@ func (d *daemon) cards(board string) map[string]card {
 // Boards of several vintages, written by the Python original, live under our daemon: every card is listed, ready
 // ones are claimed and completed by real workers, and what we do not know stays as it is.
 func TestBoardsOfTheOriginalAreServed(t *testing.T) {
+	t.Parallel()
 	for name, want := range map[string]struct{ cards, ready int }{
 		"kanban_0140.db": {40, 16}, "kanban_0170.db": {61, 28},
 	} {
@@ -135,6 +136,7 @@ func lanesFor(assignees []string) string {
 
 // A damaged board is refused and named, stays as it is to the byte, and holds nobody else up.
 func TestDamagedBoardsAreLeftAlone(t *testing.T) {
+	t.Parallel()
 	home := newHome(t, "model: {provider: offline}\nkanban:\n  lanes:\n    echo: {preset: command, argv: [sh, -c, 'true']}\n")
 	digests := map[string][32]byte{}
 	for slug, name := range map[string]string{"torn": "kanban_0170_torn.db", "tls": "kanban_0170_tls.db"} {

@@ -55,6 +55,7 @@ func (d *daemon) check(name string) string {
 // Somebody deletes the -wal and the -shm under the daemon. It halts, captures what only its descriptors still hold,
 // opens the file anew, takes back what is missing, and goes on in the same process.
 func TestADaemonThatLosesItsWALGoesOnAndHasEveryRow(t *testing.T) {
+	t.Parallel()
 	d := start(t, newHome(t, offline))
 	for i := range 3 {
 		if err := d.say("s", fmt.Sprintf("before %d", i), nil); err != nil {
@@ -87,6 +88,7 @@ func TestADaemonThatLosesItsWALGoesOnAndHasEveryRow(t *testing.T) {
 // Another file is put in the place of state.db. The daemon goes on with what lies there now; nothing of the old one is
 // mixed into it.
 func TestADaemonWhoseStateIsReplacedGoesOnWithTheNewFile(t *testing.T) {
+	t.Parallel()
 	other := start(t, newHome(t, offline))
 	if err := other.say("theirs", "from the other home", nil); err != nil {
 		t.Fatal(err)
@@ -112,6 +114,7 @@ func TestADaemonWhoseStateIsReplacedGoesOnWithTheNewFile(t *testing.T) {
 
 // A board's -wal is deleted under the daemon: cards are made again without a restart.
 func TestABoardThatLosesItsWALHeals(t *testing.T) {
+	t.Parallel()
 	d := start(t, newHome(t, offline))
 	if _, errs, code := cli(t, d.home, "kanban", "boards", "create", "default"); code != 0 {
 		t.Fatal(errs)

@@ -8,6 +8,7 @@ import (
 
 // What a read verb prints with --json is JSON and nothing else, with keys of one style, so that programs can stand on it.
 func TestReadVerbsSpeakJSON(t *testing.T) {
+	t.Parallel()
 	d := start(t, newHome(t, "model: {provider: offline}\nkanban: {lanes: {echo: {preset: command, argv: [sh, -c, 'echo said; exit 3']}}}\n"))
 	d.call("POST", "/api/boards", map[string]string{"slug": "default"}, nil)
 	var made struct{ Task card }

@@ -154,6 +154,7 @@ func TestSecondCtrlCStopsAtOnce(t *testing.T) {
 // kill -9 in the middle of turns: every acknowledged row is there exactly once, a call that was cut off is
 // answered as unknown, and the conversation goes on.
 func TestKillMidTurnLosesNothing(t *testing.T) {
+	t.Parallel()
 	home := newHome(t, allowTerminal)
 	d := start(t, home)
 	for i := range 3 {
@@ -248,6 +249,7 @@ func readOnlyHome(t *testing.T) string {
 
 // A home that is reached through a link is the same home: its boards are served.
 func TestHomeBehindALink(t *testing.T) {
+	t.Parallel()
 	home := newHome(t, "model: {provider: offline}\nkanban:\n  lanes:\n    echo: {preset: command, argv: [sh, -c, 'true']}\n")
 	link := filepath.Join(t.TempDir(), "home")
 	if err := os.Symlink(home, link); err != nil {
@@ -263,6 +265,7 @@ func TestHomeBehindALink(t *testing.T) {
 
 // curl is a client that knows nothing of us.
 func TestCurlIsAnswered(t *testing.T) {
+	t.Parallel()
 	curl, err := exec.LookPath("curl")
 	if err != nil {
 		t.Skip("curl is not installed: the API is NOT tested with it here")

@@ -86,6 +86,7 @@ func TestAlertsAndDashboardAskForMetricsThatExist(t *testing.T) {
 }
 
 func TestAlertsFireOnWhatTheyAreFor(t *testing.T) {
+	t.Parallel()
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
 		t.Skip("SKIPPED: promtool (Debian's package prometheus) is not installed, so no alert was seen to fire")

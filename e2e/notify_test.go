@@ -17,6 +17,7 @@ import (
 // A daemon is killed after a receiver has an event and before it could write that down. The next one sends the event
 // again under the same key, and tells the chat session that made the card exactly once.
 func TestNotificationsOfAKilledDaemonArriveUnderTheirKey(t *testing.T) {
+	t.Parallel()
 	keys := make(chan string, 20)
 	var hold atomic.Bool
 	hold.Store(true)

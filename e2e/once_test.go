@@ -49,6 +49,7 @@ func (d *daemon) once(session, key string, stream bool, each func(line string)) 
 // A chat under an Idempotency-Key whose daemon is killed is asked again of the next one: it is answered from the rows when the turn had
 // ended, and is told that it was cut off when not. The model is asked once, and the message stands there once.
 func TestAKilledDaemonDoesNoRequestTwice(t *testing.T) {
+	t.Parallel()
 	model := fakellm.New(t, fakellm.Hang{}, fakellm.Text{Text: "one two three four", ChunkChars: 4}, fakellm.Text{Text: "whole"}, fakellm.Text{Text: "last"})
 	home := newHome(t, "model: {base_url: "+model.URL()+", name: "+fakellm.Model+"}\nagent: {shutdown_grace: 1s}\n")
 	d := start(t, home)
@@ -128,6 +129,7 @@ func (d *daemon) provesReceipt(t *testing.T, receipt string) {
 
 // Two clients send the same at the same time over connections of their own: one turn, and both are told of it alike.
 func TestTwoClientsWithOneKeyShareOneTurn(t *testing.T) {
+	t.Parallel()
 	model := fakellm.New(t, fakellm.Text{Text: "one two three four", ChunkChars: 2})
 	d := start(t, newHome(t, "model: {base_url: "+model.URL()+", name: "+fakellm.Model+"}\n"))
 	bodies := make(chan string, 8)

@@ -63,6 +63,7 @@ var notVerbs = map[string]string{
 
 // Whoever adds a verb to a board says how it is asked for by both doors.
 func TestEveryVerbOfABoardHasTwoDoors(t *testing.T) {
+	t.Parallel()
 	have := map[string]bool{}
 	for _, p := range parities() {
 		have[p.verb] = true
@@ -85,6 +86,7 @@ func TestEveryVerbOfABoardHasTwoDoors(t *testing.T) {
 
 // What a person does by the command line and by HTTP is one thing: the rows that it leaves are the same.
 func TestBothDoorsLeaveTheSameRows(t *testing.T) {
+	t.Parallel()
 	d := start(t, newHome(t, "model: {provider: offline}\nkanban: {dispatch: false, notify: {commands: {bell: {argv: [/bin/true]}}}}\n"))
 	for _, slug := range []string{"typed", "posted"} {
 		d.call("POST", "/api/boards", map[string]string{"slug": slug}, nil)

@@ -72,6 +72,7 @@ func (d *daemon) setting(key string) string {
 }
 
 func TestAReloadTakesWhatMayChangeAndNothingThatIsWrong(t *testing.T) {
+	t.Parallel()
 	one, two := fakellm.New(t, fakellm.Text{Text: "from one"}), fakellm.New(t, fakellm.Text{Text: "from two"})
 	yaml := func(url, more string) string { return "model: {base_url: \"" + url + "\", name: fake}\n" + more }
 	home := newHome(t, yaml(one.URL(), "log: {level: warn}\n"))

@@ -11,6 +11,7 @@ import (
 // A restore is rehearsed as it would happen: a daemon with conversations and boards, a backup beside it, the daemon killed, its databases
 // gone, and everything back, on this machine and on a new one.
 func TestWhatWasBackedUpIsBackAfterTheHomeIsGone(t *testing.T) {
+	t.Parallel()
 	home := newHome(t, "api: {addr: \"127.0.0.1:0\"}\nmodel: {provider: offline}\nkanban: {dispatch: false}\n")
 	d := start(t, home)
 	plan := filepath.Join(t.TempDir(), "plan.txt")

@@ -49,6 +49,7 @@ func listening(t *testing.T, addr string) net.Listener {
 }
 
 func TestASocketThatIsHandedOverIsServedAndHeldAgainstTheSameRules(t *testing.T) {
+	t.Parallel()
 	const offline = "model: {provider: offline}\n"
 	door := listening(t, "127.0.0.1:0")
 	cmd, said := handed(t, newHome(t, offline), door)
@@ -110,6 +111,7 @@ func TestAStormOfDeathsIsWaitedOutAndASignalEndsTheWait(t *testing.T) {
 }
 
 func TestSystemdIsToldHowTheDaemonIsFromItsStartToItsEnd(t *testing.T) {
+	t.Parallel()
 	supervisor, environ := newManager(t)
 	home := newHome(t, allowTerminal)
 	d := launchIn(t, home, home, []string{environ})
@@ -187,6 +189,7 @@ func TestAPartThatHangsIsToldOverTheSocketAndEndsTheDaemon(t *testing.T) {
 
 // A stop of the daemon leaves a worker at work; the next daemon finds it, and its card is done once.
 func TestAWorkerOutlivesAStopAndIsFoundAgain(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	began, goOn := filepath.Join(dir, "began"), filepath.Join(dir, "go-on")
 	script := "echo once >> " + began + "; while [ ! -e " + goOn + " ]; do sleep 0.05; done"
