@@ -53,7 +53,7 @@ func folders(l Listener) []Part {
 // foldedAndResumed are the faults and what follows them: the turns are taken, both conversations are resumed by a fresh
 // process, and everything that was said is where it belongs.
 func foldedAndResumed(l Listener, faults ...Fault) []Fault {
-	return append(faults, resume(l, "term", Talk{Turns: 1}), resume(l, "gw", Talk{Turns: 1, Fold: true}), seen("churn", "cycled", 30), foldsHold())
+	return append(faults, resume(l, "term", Talk{Turns: 1}), resume(l, "gw", Talk{Turns: 1, Fold: true}), came("churn", "cycled", 30), foldsHold())
 }
 
 // killAt kills an agent while its model holds it at one of the moments, which the seed chooses, after it had some turns

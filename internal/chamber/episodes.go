@@ -15,11 +15,14 @@ var (
 	terminalPart = Part{Role: "terminal"}
 	plainPart    = Part{Role: "plain"}
 	readerPart   = Part{Role: "reader", Works: "read", Lasting: true, Slack: 6}
-	churnPart    = Part{Role: "churn", Works: "cycled", Usual: 6, Slack: 2} // a visit has two connections at most, of three descriptors
+	churnPart    = Part{Role: "churn", Works: "cycled", Usual: 6, Slack: 2, With: visits} // a visit has two connections at most, of three descriptors
 	indexerPart  = Part{Role: "indexer", Works: "ready"}
 	boardPart    = Part{Role: "board"}
-	watcherPart  = Part{Role: "watcher", Works: "cycled"}
+	watcherPart  = Part{Role: "watcher", Works: "cycled", With: visits}
 )
+
+// visits leave the writers something of the machine: an open costs more than a write, and thirty a second are plenty.
+var visits = Params{Rest: 20 * time.Millisecond}
 
 // verbs are what a person types beside a daemon, and what the program of SQLite answers.
 var verbs = [][]string{

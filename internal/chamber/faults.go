@@ -137,13 +137,16 @@ func seen(name, event string, times int) Fault {
 }
 
 // said waits until a member of the cast has said something at least once since it began.
-func said(name, event string) Fault {
+func said(name, event string) Fault { return came(name, event, 1) }
+
+// came is seen for what has come so often since the member of the cast began.
+func came(name, event string, times int) Fault {
 	return Fault{Name: name + " " + event, Do: func(ctx context.Context, s *Stage) error {
 		p, err := s.player(name)
 		if err != nil {
 			return err
 		}
-		return p.await(ctx, event, 1)
+		return p.await(ctx, event, times)
 	}}
 }
 
