@@ -315,7 +315,9 @@ func (d *daemon) keepBackups(ctx context.Context) {
 		return
 	}
 	for last := d.lastBackup(); ; last = time.Now() {
-		timer := time.NewTimer(time.Until(nextRound(time.Now(), last, every, at)))
+		next := nextRound(time.Now(), last, every, at)
+		d.nextBackup.Store(&next)
+		timer := time.NewTimer(time.Until(next))
 		select {
 		case <-ctx.Done():
 			timer.Stop()

@@ -35,7 +35,7 @@ func TestABrokenConfigurationHidesNoDaemon(t *testing.T) {
 		code := execute(t.Context(), []string{"status", "--home", home}, stdio{in: strings.NewReader(""), out: &out, err: &errs, environ: []string{"HOME=" + home}})
 		return code, out.String(), errs.String()
 	}
-	if code, out, errs := run(home); code != 0 || !strings.Contains(out, "of the test is running") {
+	if code, out, errs := run(home); code != 0 || !strings.Contains(out, "gatewayd is running: pid") || !strings.Contains(out, "of the test") {
 		t.Errorf("%d %s%s", code, out, errs)
 	}
 	empty := t.TempDir() // where none runs, the configuration is what is wrong

@@ -81,7 +81,8 @@ type daemon struct {
 	lanes      []string
 	server     *http.Server
 
-	passedOver map[kanban.Slug]string // boards that the last backup did not open, with the reason
+	nextBackup atomic.Pointer[time.Time] // nil: none is planned
+	passedOver map[kanban.Slug]string    // boards that the last backup did not open, with the reason
 
 	apiStops, dispatchStops chan struct{} // closed when that part has been told to stop
 	talked                  chan struct{} // closed when the conversations have drained

@@ -120,10 +120,13 @@ func (d *daemon) checkDispatcher() api.Check {
 	return api.Check{Name: "dispatcher", Status: "ok"}
 }
 
+// boardCheck begins the name of a board's line.
+const boardCheck = "board "
+
 func (d *daemon) checkBoards() []api.Check {
 	var checks []api.Check
 	for _, b := range d.dispatcher.Status().Boards {
-		c := api.Check{Name: "board " + string(b.Slug), Status: "ok"}
+		c := api.Check{Name: boardCheck + string(b.Slug), Status: "ok"}
 		if b.Hold != nil && b.State != "paused" {
 			c.Status, c.Reason, c.Since = "degraded", b.Hold.Detail, b.Hold.Since
 		}

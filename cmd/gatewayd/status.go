@@ -36,6 +36,7 @@ type status struct {
 	LastRun    gateway.Receipt  `json:"last_run"`
 	Store      sessiondb.Health `json:"store"`
 	Files      registry.Stats   `json:"files"`
+	Backups    backupStatus     `json:"backups"`
 	Warnings   []warning        `json:"warnings"`
 }
 
@@ -48,7 +49,7 @@ type decision struct {
 
 func (d *daemon) status() status {
 	return status{
-		Running: true, Unit: procfs.Unit(), Model: d.modelStatus(), Warnings: d.warned(),
+		Running: true, Unit: procfs.Unit(), Model: d.modelStatus(), Warnings: d.warned(), Backups: d.backupStatus(),
 		PID: os.Getpid(), Build: thisBuild(), Home: d.config.Home, Addr: d.listener.Addr().String(), Started: d.started,
 		Decisions: d.decided(), Dispatcher: d.dispatcher.StatusWithLocks(), Notifier: d.notifier.Status(), Gateway: d.gateway.Status(), LastRun: d.gateway.Receipt(), Store: d.store.Health(), Files: d.registry.Stats(),
 	}
@@ -72,7 +73,7 @@ func (c *cli) statusVerb() *cobra.Command {
 					printStatus(w, s)
 					return
 				}
-				printScreen(w, s)
+				printScreen(w, s, screenOf(w))
 			})
 		},
 	})
@@ -96,7 +97,8 @@ func printStatus(w io.Writer, s status) {
 	printReceipt(w, s.LastRun)
 	printDispatcher(w, d)
 	printNotifier(w, s.Notifier)
-	printWarnings(w, s.Warnings, len(s.Warnings))
+	fmt.Fprintf(w, "backups: %s\n", text(backupWords(s.Backups, time.Now())))
+	printWarnings(w, s.Warnings)
 }
 
 func printDecisions(w io.Writer, decisions []decision) {

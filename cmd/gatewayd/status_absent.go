@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,18 +36,29 @@ type warning struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// warned are the warnings of the configuration in force, of the home, and the parts that are not well.
+// warned are the parts that are not well, the failed ones first, the backups, the warnings of the configuration in force and of the
+// home, and last the boards: there may be many, and they have lines of their own.
 func (d *daemon) warned() []warning {
-	all := []warning{}
-	for _, says := range append(d.live.Load().Warnings, d.home.Warnings...) {
-		all = append(all, warning{Says: says})
-	}
+	var failed, degraded, boards []warning
 	for _, ch := range d.checks(context.Background()) {
-		if ch.Status == "degraded" || ch.Status == "failed" {
-			all = append(all, warning{Says: ch.Name + " is " + ch.Status + ": " + ch.Reason, Remedy: "gatewayd doctor"})
+		warn := warning{Says: ch.Name + " is " + ch.Status + ": " + ch.Reason, Remedy: "gatewayd doctor"}
+		switch {
+		case ch.Status != "degraded" && ch.Status != "failed":
+		case strings.HasPrefix(ch.Name, boardCheck):
+			boards = append(boards, warn)
+		case ch.Status == "failed":
+			failed = append(failed, warn)
+		default:
+			degraded = append(degraded, warn)
 		}
 	}
-	return all
+	if says := failedRound(d.config.Config); says != "" {
+		degraded = append(degraded, warning{Says: "backups: " + says, Remedy: "mend what it says, then `gatewayd backup`"})
+	}
+	for _, says := range append(d.live.Load().Warnings, d.home.Warnings...) {
+		degraded = append(degraded, warning{Says: says})
+	}
+	return slices.Concat([]warning{}, failed, degraded, boards)
 }
 
 // drift is a daemon that goes on with another program than this one.

@@ -8,49 +8,138 @@ import (
 	"strings"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
+	"golang.org/x/term"
+
 	"gatewayd/gateway"
+	"gatewayd/internal/mutation"
 	"gatewayd/kanban/dispatch"
+	"gatewayd/kanban/notify"
 )
 
-// How much of each kind fits on a screen of 24 lines; --all shows the rest.
-const (
-	shownTurns    = 3
-	shownBoards   = 5
-	shownWarnings = 3
-)
-
-// printScreen is `gatewayd status`: what a person looks for first, on one screen.
-func printScreen(w io.Writer, s status) {
-	fmt.Fprintf(w, "gatewayd %s is running: pid %d, up %s, %s\n", line(s.Build.Version), s.PID, time.Since(s.Started).Round(time.Second), unitWords(s.Unit))
-	table(w, func(row func(...any)) {
-		row("home", s.Home)
-		row("API", "http://"+s.Addr)
-		row("model", modelWords(s.Model))
-		row("state.db", storeWords(s))
-		g := s.Gateway
-		row("turns", fmt.Sprintf("%d running in %s, %d waiting; %d ended (%d failed, %d interrupted)", len(g.Running), many(g.Conversations, "chat"), g.Queued, g.Turns, g.Failed, g.Interrupted))
-		for _, t := range g.Running[:min(len(g.Running), shownTurns)] {
-			row("", turnWords(t))
-		}
-		rest(row, len(g.Running)-shownTurns, "turn")
-		row("workers", fmt.Sprintf("%d running, %s; %s", s.Dispatcher.InProgress, atMost(s.Dispatcher.MaxInProgress), dispatchWords(s.Dispatcher)))
-		boardRows(row, s.Dispatcher.Boards)
-		for _, b := range s.Notifier.Boards {
-			if b.Parked > 0 || b.Trouble != "" {
-				row("notices", fmt.Sprintf("%d parked on board %s: `gatewayd kanban notify list`", b.Parked, b.Board))
-			}
-		}
-	})
-	if s.LastRun.Run.Known() {
-		fmt.Fprintf(w, "last run: %s\n", short(receiptWords(s.LastRun)))
-	}
-	printWarnings(w, s.Warnings, shownWarnings)
+// screen is the place there is to print on.
+type screen struct {
+	lines   int
+	columns int // 0: lines are not cut, nobody sees them on a screen
 }
 
-func rest(row func(...any), n int, thing string) {
-	if n > 0 {
-		row("", "and "+many(n, "more "+thing)+": gatewayd status --all")
+// usual is what a terminal has at least.
+const usualLines, leastColumns = 24, 40
+
+func screenOf(out io.Writer) screen {
+	if f, ok := terminalOf(out); ok {
+		if columns, lines, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
+			return screen{lines: max(lines, usualLines), columns: max(columns, leastColumns)}
+		}
 	}
+	return screen{lines: usualLines}
+}
+
+// fit cuts the middle out of a line that is too long: the beginning says what it is about, and of a path or a chain of causes the end counts.
+func (p screen) fit(text string) string {
+	width := ansi.StringWidth(text)
+	if p.columns == 0 || width <= p.columns || mutation.On("screen-is-not-measured") {
+		return text
+	}
+	head := p.columns / 2
+	return ansi.Truncate(text, head, "") + ansi.TruncateLeft(text, width-(p.columns-head-1), "…")
+}
+
+// printScreen is `gatewayd status`: what a person looks for first, on one screen that leaves a line for the prompt.
+func printScreen(w io.Writer, s status, on screen) {
+	say := func(format string, args ...any) { fmt.Fprintln(w, on.fit(fmt.Sprintf(format, args...))) }
+	row := func(label, words string, below ...string) {
+		say("%-8s  %s", label, line(words))
+		for _, words := range below {
+			say("%-8s  %s", "", line(words))
+		}
+	}
+	say("gatewayd is running: pid %d, up %s, %s, %s", s.PID, time.Since(s.Started).Round(time.Second), unitWords(s.Unit), line(s.Build.Version))
+	row("home", s.Home)
+	row("API", "http://"+s.Addr)
+	row("model", modelWords(s.Model))
+	row("state.db", storeWords(s))
+	row("backups", backupWords(s.Backups, time.Now()))
+	l, g, d := listsOf(s, on.lines), s.Gateway, s.Dispatcher
+	row("turns", fmt.Sprintf("%d running, %d waiting; %d ended (%d failed, %d interrupted)", len(g.Running), g.Queued, g.Turns, g.Failed, g.Interrupted), l.turns...)
+	row("workers", fmt.Sprintf("%d running, %s; %s", d.InProgress, atMost(d.MaxInProgress), dispatchWords(d)))
+	row("boards", boardCounts(d), l.boards...)
+	for _, words := range slices.Concat(l.notices, l.lastRun, l.warnings) {
+		say("%s", words)
+	}
+}
+
+// otherLines are those of the screen that are always there: the prompt, the heading, and eight that begin with a label.
+const otherLines = 10
+
+// lists are the parts of the screen that can be long. Each is shown as far as there is room, what is wrong before what goes on, and
+// ends with how many more there are.
+type lists struct{ turns, boards, notices, lastRun, warnings []string }
+
+func listsOf(s status, lines int) lists {
+	var warnings, turns, boards [][]string
+	for _, warn := range s.Warnings {
+		warnings = append(warnings, warn.lines())
+	}
+	for _, t := range s.Gateway.Running {
+		turns = append(turns, []string{turnWords(t)})
+	}
+	for _, b := range notable(s.Dispatcher.Boards) {
+		boards = append(boards, []string{boardWords(b)})
+	}
+	l := lists{notices: noticeLines(s.Notifier), lastRun: lastRunLines(s.LastRun)}
+	room := lines - otherLines - len(l.notices) - len(l.lastRun)
+	l.warnings = asManyAsFit(warnings, room-min(len(turns), 2)-min(len(boards), 3), "warning")
+	room -= len(l.warnings)
+	l.boards = asManyAsFit(boards, room-min(len(turns), 2), "board")
+	l.turns = asManyAsFit(turns, room-len(l.boards), "turn")
+	return l
+}
+
+// asManyAsFit gives the lines of the first items for which there is room, and of the rest how many they are.
+func asManyAsFit(items [][]string, room int, thing string) (out []string) {
+	whole := slices.Concat(items...)
+	if len(whole) <= room {
+		return whole
+	}
+	shown := 0
+	for ; shown < len(items) && len(out)+len(items[shown]) < room; shown++ {
+		out = append(out, items[shown]...)
+	}
+	return append(out, "and "+many(len(items)-shown, "more "+thing)+": gatewayd status --all")
+}
+
+func (warn warning) lines() []string {
+	lines := []string{"! " + line(warn.Says)}
+	if warn.Remedy != "" {
+		lines = append(lines, "    "+line(warn.Remedy))
+	}
+	return lines
+}
+
+func noticeLines(s notify.Status) []string {
+	boards, trouble := 0, ""
+	for _, b := range s.Boards {
+		if b.Parked > 0 || b.Trouble != "" {
+			boards++
+			trouble = cmp.Or(trouble, b.Trouble)
+		}
+	}
+	if boards == 0 {
+		return nil
+	}
+	words := fmt.Sprintf("! %s of %s parked or in trouble: `gatewayd kanban notify list`", many(s.Parked(), "notice"), many(boards, "board"))
+	if trouble != "" {
+		return []string{words, "    " + line(trouble)}
+	}
+	return []string{words}
+}
+
+func lastRunLines(r gateway.Receipt) []string {
+	if !r.Run.Known() {
+		return nil
+	}
+	return []string{"last run: " + line(receiptWords(r))}
 }
 
 func unitWords(unit string) string {
@@ -72,7 +161,7 @@ func modelWords(m modelStatus) string {
 
 func storeWords(s status) string {
 	if trouble := s.Store.Trouble(); trouble != "" {
-		return short(trouble)
+		return line(trouble)
 	}
 	for _, d := range s.Decisions {
 		if d.Thing == "state.db" {
@@ -92,29 +181,33 @@ func dispatchWords(d dispatch.Status) string {
 	case d.Outside != nil:
 		return "held: " + string(d.Outside.Reason)
 	case d.Stuck != nil:
-		return stuckWord(*d.Stuck) + " since " + when(d.Stuck.Since) + ", see `gatewayd why`"
+		return stuckWord(*d.Stuck) + " since " + minute(d.Stuck.Since) + ": gatewayd why"
 	case !d.Dispatching:
 		return "not dispatching"
 	}
 	return "last tick " + moment(d.LastTick)
 }
 
-// boardRows show what needs a look first, then what is at work; boards where nothing goes on are counted.
-func boardRows(row func(...any), boards []dispatch.BoardStatus) {
+func boardCounts(d dispatch.Status) string {
+	if !d.Dispatching && len(d.Boards) == 0 {
+		return "not looked at, this daemon does not dispatch"
+	}
 	running, ready := 0, 0
-	var shown []dispatch.BoardStatus
-	for _, b := range boards {
+	for _, b := range d.Boards {
 		running, ready = running+b.Running, ready+b.Ready
-		if boardWeight(b) > 0 {
-			shown = append(shown, b)
-		}
 	}
+	return fmt.Sprintf("%d: %s running, %d ready", len(d.Boards), many(running, "card"), ready)
+}
+
+// notable are the boards where something goes on, what needs a look first.
+func notable(boards []dispatch.BoardStatus) []dispatch.BoardStatus {
+	shown := slices.DeleteFunc(slices.Clone(boards), func(b dispatch.BoardStatus) bool { return boardWeight(b) == 0 })
 	slices.SortStableFunc(shown, func(a, b dispatch.BoardStatus) int { return boardWeight(b) - boardWeight(a) })
-	row("boards", fmt.Sprintf("%d: %s running, %d ready", len(boards), many(running, "card"), ready))
-	for _, b := range shown[:min(len(shown), shownBoards)] {
-		row("", strings.TrimRight(fmt.Sprintf("%s: %s, %d running, %d ready; %s", b.Slug, b.State, b.Running, b.Ready, boardWaits(b)), "; "))
-	}
-	rest(row, len(shown)-shownBoards, "board")
+	return shown
+}
+
+func boardWords(b dispatch.BoardStatus) string {
+	return strings.TrimRight(fmt.Sprintf("%s: %s, %d running, %d ready; %s", b.Slug, b.State, b.Running, b.Ready, boardWaits(b)), "; ")
 }
 
 func boardWeight(b dispatch.BoardStatus) int {
@@ -146,14 +239,10 @@ func receiptWords(r gateway.Receipt) string {
 	return words
 }
 
-func printWarnings(w io.Writer, warnings []warning, most int) {
-	for _, warn := range warnings[:min(len(warnings), most)] {
-		fmt.Fprintf(w, "! %s\n", short(warn.Says))
-		if warn.Remedy != "" {
-			fmt.Fprintf(w, "    %s\n", short(warn.Remedy))
+func printWarnings(w io.Writer, warnings []warning) {
+	for _, warn := range warnings {
+		for _, words := range warn.lines() {
+			fmt.Fprintln(w, words)
 		}
-	}
-	if n := len(warnings) - most; n > 0 {
-		fmt.Fprintf(w, "! and %s: gatewayd status --all\n", many(n, "more warning"))
 	}
 }
