@@ -2,7 +2,7 @@
 
 version ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 
-.PHONY: build dist test image-test race lint bench whole soak demo ci clean
+.PHONY: build dist test image-test race lint bench whole soak older demo ci clean
 
 build: ## one static binary, stripped
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(version)' -o build/gatewayd ./cmd/gatewayd
@@ -35,6 +35,9 @@ whole: ## each moment and each episode of which `make test` tries every few: som
 
 soak: whole ## and an hour each of damage and of use; prints the slopes of memory, descriptors, goroutines and -wal files
 	go test ./e2e -run TestSoak -v -count=1 -timeout 180m -args -soak 60m
+
+older: ## builds the last program of an earlier schema from the history, and goes back to it
+	go test ./e2e -run TestAnOlderProgram -v -count=1 -timeout 30m -args -older
 
 demo:
 	go run ./cmd/gatewayd demo

@@ -14,6 +14,7 @@ import (
 var killable = []work{
 	{name: "open", whole: true, must: []string{"CREATE TABLE messages", "CREATE VIRTUAL TABLE messages_tri", "PRAGMA user_version = "}},
 	{name: "migrate", prepare: firstSchema, whole: true, must: []string{"CREATE INDEX messages_shown", "CREATE TABLE folds", "CREATE TABLE inbox", "CREATE TABLE run_events", "CREATE TRIGGER messages_changed", "PRAGMA user_version = "}},
+	{name: "migrate from 2", prepare: schemaOf(2), whole: true, must: []string{"ALTER TABLE sessions ADD COLUMN settings", "CREATE TABLE inbox", "CREATE TABLE run_events", "CREATE TRIGGER messages_changed", "PRAGMA user_version = "}},
 	{name: "migrate from 3", strides: []int{3}, prepare: schemaOf(3), whole: true},
 	{name: "migrate from 4", prepare: schemaOf(4), whole: true, must: []string{"CREATE TRIGGER messages_changed", "PRAGMA user_version = "}},
 	{name: "append", prepare: exchanges(2), begin: turnOf, do: appendThree, whole: true, must: []string{"INSERT INTO messages", "UPDATE sessions"}},
