@@ -29,8 +29,9 @@ import (
 type wired struct {
 	args   []string
 	writes []string // what it may touch beside its home: it was told to, or that is what it is for
-	skip   string   // why it is not run
+	skip   string   // why it is not run here
 	follow bool     // it ends when it is told to
+	apart  bool     // it makes homes of its own, and is tried where there is none: TestAVerbWithHomesOfItsOwnWritesNowhereElse
 }
 
 // tripwires has a row for each verb. Several of one verb are separated by a number behind its path.
@@ -41,18 +42,18 @@ var tripwires = map[string]wired{
 	"completion": {}, "completion bash": {}, "completion fish": {}, "completion powershell": {}, "completion zsh": {},
 	"config": {}, "config check": {}, "config reload": {}, "config show": {},
 	"database": {}, "database set-journal-mode": {args: []string{"delete", "board", "demo"}},
-	"demo":   {skip: "its home is a temporary directory"},
+	"demo":   {apart: true},
 	"doctor": {}, "health": {}, "help": {}, "import": {}, "import hermes": {args: []string{"$USER/.hermes"}}, "init": {}, "insights": {},
 	"install": {args: []string{"--dry-run"}}, "uninstall": {},
 	"keys": {}, "keys add": {args: []string{"me", "--scope", "read"}}, "keys list": {}, "keys rotate": {args: []string{"me"}}, "keys remove": {args: []string{"me"}},
 	"logs": {}, "manual": {args: []string{"$OUT/manual"}, writes: []string{"$OUT"}}, "mcp": {}, "repair": {}, "repair board": {args: []string{"demo"}}, "repair state": {}, "restore": {args: []string{"$HOME/no-backup"}},
-	"selftest role": {skip: "a part of selftest"},
-	"selftest":      {skip: "its homes are temporary directories"},
+	"selftest role": {skip: "only selftest starts it, and it is traced with that"},
+	"selftest":      {apart: true, args: []string{"--chaos", "--episode", "kill_writer", "--dir", "$OUT"}},
 	"sessions":      {}, "sessions list": {}, "sessions search": {args: []string{"hello"}}, "sessions verify": {}, "sessions prune": {}, "sessions salvage": {},
 	"sessions export": {args: []string{"--all", "--output", "$OUT/sessions.json"}, writes: []string{"$OUT"}}, "sessions import": {args: []string{"$OUT/sessions.json"}},
 	"sessions show": {args: []string{"$SESSION"}}, "sessions prefix": {args: []string{"$SESSION"}}, "sessions rename": {args: []string{"$SESSION", "new"}},
 	"sessions rewind": {args: []string{"$SESSION"}}, "sessions end": {args: []string{"$SESSION"}}, "sessions delete": {args: []string{"s_none"}},
-	"status": {}, "version": {}, "why": {args: []string{"$CARD"}}, "worker": {skip: "only a dispatcher starts it, for a card"},
+	"status": {}, "version": {}, "why": {args: []string{"$CARD"}}, "worker": {skip: "only a dispatcher starts it, for a card: TestAWorkerWritesNowhereButInItsHome"},
 	"kanban": {}, "kanban assignees": {}, "kanban boards": {}, "kanban boards list": {}, "kanban boards show": {args: []string{"demo"}},
 	"kanban boards create": {args: []string{"other"}}, "kanban boards switch": {args: []string{"demo"}}, "kanban boards rename": {args: []string{"demo", "Demo"}},
 	"kanban boards set-default-workdir": {args: []string{"demo"}}, "kanban boards set-max-in-progress": {args: []string{"demo", "2"}},
@@ -113,10 +114,15 @@ func newGround(t *testing.T) *ground {
 	return g
 }
 
-// serve starts the daemon; stop ends it and waits for that.
+// serve starts the daemon with the offline model.
 func (g *ground) serve() (base string, stop func()) {
+	return g.serveWith("model: {provider: offline}\n")
+}
+
+// serveWith starts the daemon; stop ends it and waits for that.
+func (g *ground) serveWith(settings string) (base string, stop func()) {
 	g.t.Helper()
-	need(g.t, os.WriteFile(g.home+"/config.yaml", []byte("model: {provider: offline}\n"), 0o600))
+	need(g.t, os.WriteFile(g.home+"/config.yaml", []byte(settings), 0o600))
 	ctx, cancel := context.WithTimeout(g.t.Context(), 5*time.Minute)
 	cmd := g.command(ctx, "daemon", []string{"--addr", "127.0.0.1:0"})
 	need(g.t, cmd.Start())
@@ -216,13 +222,23 @@ func (g *ground) outside() string {
 
 // stray gives what was written, or tried to be, in a place that is none of these.
 func (g *ground) stray(log string, allowed []string) []string {
+	return g.beyond(g.written(log), append(allowed, "$HOME"))
+}
+
+// written is each path that a trace tells of, once.
+func (g *ground) written(log string) []string {
 	raw, err := os.ReadFile(g.trace + "/" + log)
 	if err != nil {
-		return nil
+		return nil // there is no strace
 	}
 	need(g.t, os.Remove(g.trace+"/"+log))
-	allowed = append(g.fillIn(allowed), g.home, "/dev/null", "/dev/tty", "/proc")
-	return slices.DeleteFunc(writtenPaths(string(raw), g.cwd), func(path string) bool {
+	return writtenPaths(string(raw), g.cwd)
+}
+
+// beyond are the paths that lie below none of these.
+func (g *ground) beyond(paths, allowed []string) []string {
+	allowed = append(g.fillIn(allowed), "/dev/null", "/dev/tty", "/proc")
+	return slices.DeleteFunc(paths, func(path string) bool {
 		return slices.ContainsFunc(allowed, func(dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") })
 	})
 }
@@ -271,8 +287,8 @@ func (g *ground) trip(verb, before string) {
 	case !known:
 		g.t.Errorf("%s has no row among the tripwires: say with which arguments it is tried, and what it may write beside its home", verb)
 		return
-	case row.skip != "":
-		g.t.Logf("%s was not run: %s", verb, row.skip)
+	case row.skip != "" || row.apart:
+		g.t.Logf("%s is not run here %s", verb, row.skip)
 		return
 	}
 	_, said, code := g.run(append(strings.Fields(verb), g.fillIn(row.args)...), row.follow)
