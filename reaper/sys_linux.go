@@ -49,19 +49,23 @@ func leaderAttr(pidfd *int) *syscall.SysProcAttr {
 func childAttr(pidfd *int) *syscall.SysProcAttr { return &syscall.SysProcAttr{PidFD: pidfd} }
 
 // pidfdFile hands a pidfd to the runtime's poller, so that waiting for an exit costs no thread. The flag is shared
-// with the copy that os.Process holds, so Wait there answers EAGAIN unless waitExit has returned before.
+// with the copy that os.Process holds, so Wait there answers EAGAIN until waitExit has returned.
 func pidfdFile(fd int) *os.File {
 	_ = unix.SetNonblock(fd, true)
 	return os.NewFile(uintptr(fd), "pidfd")
 }
 
-// waitExit returns when the process behind the pidfd has exited; it does not reap.
+// waitExit returns when the process behind the pidfd has exited; it does not reap. A process that a debugger or strace follows is
+// theirs for a moment after that, and Wait has to wait for them: from here on the descriptor lets it.
 func waitExit(pidfd *os.File) error {
 	conn, err := pidfd.SyscallConn()
 	if err != nil {
 		return fmt.Errorf("wait for process: %w", err)
 	}
-	return conn.Read(func(fd uintptr) bool { return hasExited(int(fd)) })
+	if err := conn.Read(func(fd uintptr) bool { return hasExited(int(fd)) }); err != nil {
+		return err
+	}
+	return conn.Control(func(fd uintptr) { _ = unix.SetNonblock(int(fd), false) })
 }
 
 func hasExited(fd int) bool {
