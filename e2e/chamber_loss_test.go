@@ -3,7 +3,6 @@ package e2e
 import (
 	"os"
 	"path/filepath"
-	"syscall"
 	"testing"
 
 	"gatewayd/internal/chamber"
@@ -53,11 +52,11 @@ func TestChamberFullDisk(t *testing.T) {
 func smallDisk(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := syscall.Mount("none", dir, "tmpfs", 0, "size=16m"); err != nil {
+	if err := mountMemory(dir, false, "size=16m"); err != nil {
 		t.Skipf("a small file system cannot be mounted here (%v): a full disk is NOT tested with real processes", err)
 	}
 	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+		if err := unmount(dir); err != nil {
 			t.Error(err)
 		}
 	})

@@ -240,10 +240,10 @@ func TestStartsThatCannotBe(t *testing.T) {
 // readOnlyHome mounts an empty read-only file system, or gives "" where this user may not.
 func readOnlyHome(t *testing.T) string {
 	dir := t.TempDir()
-	if err := syscall.Mount("none", dir, "tmpfs", syscall.MS_RDONLY, ""); err != nil {
+	if err := mountMemory(dir, true, ""); err != nil {
 		return ""
 	}
-	t.Cleanup(func() { _ = syscall.Unmount(dir, 0) })
+	t.Cleanup(func() { _ = unmount(dir) })
 	return dir
 }
 
