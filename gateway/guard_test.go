@@ -66,7 +66,7 @@ func TestACallThatWasCutOffIsSaidToBeTruncatedAndNeverRun(t *testing.T) {
 	h := newHouse(t, with(work), fakellm.Raw{Body: cutCall}, fakellm.Text{Text: "sorry"})
 	r := h.say(Say{Text: "go"})
 	rows := h.rows("s1")
-	if !r.Completed || shape(rows) != "user assistant+2 tool tool assistant" || ran.Load() != 1 {
+	if !r.Completed || shape(rows) != "user assistant+2 tool/failed tool assistant" || ran.Load() != 1 {
 		t.Fatalf("ran %d, %+v, %s", ran.Load(), r, shape(rows))
 	}
 	byID := results(rows[2:])

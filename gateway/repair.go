@@ -12,10 +12,10 @@ import (
 
 // Kinds of rows that the gateway writes for itself. An empty kind is what a person or a model said.
 const (
-	kindClosing     = "closing"     // ends a turn that has no answer
-	kindCheckpoint  = "checkpoint"  // what was visible when a newer message took over
-	kindRepair      = "repair"      // the result of a call whose process died
-	kindInterrupted = "interrupted" // the result of a call that was cut short or kept from starting
+	kindClosing     = "closing"    // ends a turn that has no answer
+	kindCheckpoint  = "checkpoint" // what was visible when a newer message took over
+	kindRepair      = sessiondb.KindRepair
+	kindInterrupted = sessiondb.KindInterrupted
 )
 
 // confirmationAge is how old an unanswered "yes" may be. Later than this nobody can know what it was said to. One that came back

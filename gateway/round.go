@@ -176,6 +176,9 @@ func kindOfResult(r tool.Result) string {
 	if r.Interrupted {
 		return kindInterrupted
 	}
+	if r.Err && !mutation.On("failures-are-not-kept") {
+		return sessiondb.KindFailed
+	}
 	return ""
 }
 

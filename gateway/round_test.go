@@ -77,7 +77,7 @@ func TestCallsThatCannotRunAreAnsweredAndNeverRun(t *testing.T) {
 			h := newHouse(t, with(work), c.call, fakellm.Text{Text: "sorry"})
 			r := h.say(Say{Text: "go"})
 			rows := h.rows("s1")
-			if ran || !r.Completed || shape(rows) != "user assistant+1 tool assistant" || !strings.Contains(rows[2].Content, c.says) || rows[2].Effect != "none" {
+			if ran || !r.Completed || shape(rows) != "user assistant+1 tool/failed assistant" || !strings.Contains(rows[2].Content, c.says) || rows[2].Effect != "none" {
 				t.Errorf("ran %v, %+v\n%s: %q", ran, r, shape(rows), rows[2].Content)
 			}
 			if body := h.llm.Requests()[1].Body; !json.Valid(body) || strings.Contains(string(body), `"arguments":"{\"command`) {

@@ -50,7 +50,7 @@ func TestATurnThatNewsWokeMayNotUseTheTerminal(t *testing.T) {
 			t.Errorf("the tool answered %q", r.Content)
 		}
 	}
-	if got := shape(rows); !strings.HasSuffix(got, "user/notice assistant+1 tool assistant") {
+	if got := shape(rows); !strings.HasSuffix(got, "user/notice assistant+1 tool/failed assistant") {
 		t.Errorf("rows are %s", got)
 	}
 }

@@ -43,7 +43,8 @@ type Named struct {
 	Count int64  `json:"count"`
 }
 
-// ToolUse is what became of the calls of a tool. A call failed when its result says so: an error, a refusal, or that it was not run. Seconds
+// ToolUse is what became of the calls of a tool. A call failed by the rule of ResultFailed: an error, a refusal,
+// cut short, or not run. Seconds
 // are from the model's call to the stored result, waiting for approval included, over the Timed of the calls.
 type ToolUse struct {
 	Tool    string  `json:"tool"`
@@ -110,9 +111,9 @@ func (s *Store) Insights(ctx context.Context, w Window) (Insights, error) {
 const (
 	selectInsightSessions = `SELECT rowid, id, source, opened_at FROM sessions WHERE rowid > ? ORDER BY rowid LIMIT ?`
 
-	// A result is judged by how it begins; the rest of a long one is not read.
+	// A result is judged by its kind, or by how it begins; the rest of a long one is not read.
 	selectInsightMessages = `SELECT id, session_id, turn_id, role, tool_name, substr(content, 1, 64), tool_calls IS NULL OR json_valid(tool_calls),
- tool_calls IS NOT NULL, created_at FROM messages WHERE id > ? AND origin_id = id ORDER BY id LIMIT ?`
+ tool_calls IS NOT NULL, created_at, kind FROM messages WHERE id > ? AND origin_id = id ORDER BY id LIMIT ?`
 
 	selectInsightUsage = `SELECT session_id, model, provider, task, calls, prompt, completion, cached, cache_write, reasoning, first_at, last_at FROM usage
  WHERE (session_id, model, provider, task) > (?, ?, ?, ?) ORDER BY session_id, model, provider, task LIMIT ?`
@@ -134,7 +135,7 @@ func (s *Store) tallyMessages(ctx context.Context, t *tally) error {
 		last = r.Int(0)
 		t.message(spoken{
 			id: last, session: r.Text(1), turn: text(r, 2), role: r.Text(3), tool: text(r, 4), begins: r.Text(5),
-			valid: r.Bool(6), calls: r.Bool(7), at: r.Int(8),
+			valid: r.Bool(6), calls: r.Bool(7), at: r.Int(8), kind: text(r, 9),
 		})
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"gatewayd/internal/mutation"
@@ -44,7 +43,7 @@ const aheadMost = int64(10 * time.Minute / time.Microsecond)
 type spoken struct {
 	id                        int64
 	session, turn, role, tool string
-	begins                    string // of the content
+	kind, begins              string // begins: of the content
 	calls, valid              bool   // it has tool calls; they are JSON
 	at                        int64
 }
@@ -160,20 +159,13 @@ func (t *tally) tool(m spoken, called int64) {
 		t.tools[name] = use
 	}
 	use.Calls++
-	if failed(m.begins) {
+	if ResultFailed(m.kind, m.begins) {
 		use.Failed++
 	}
 	if called > 0 && m.at >= called {
 		use.Timed++
 		use.Seconds += time.Duration((m.at - called) * int64(time.Microsecond)).Seconds()
 	}
-}
-
-// failures are the words with which a result begins that is none.
-var failures = []string{"error:", "[not run", "[no result was recorded", "[the process that ran this ended before"}
-
-func failed(result string) bool {
-	return slices.ContainsFunc(failures, func(f string) bool { return strings.HasPrefix(result, f) })
 }
 
 func (t *tally) usage(session string, u ModelUsage, first, last int64) {

@@ -125,7 +125,7 @@ func (s *Set) Run(ctx context.Context, call Call) (result Result) {
 	defer func() {
 		if p := recover(); p != nil {
 			call.Log.Error("tool panicked", "tool", call.Name, "panic", p, "stack", string(debug.Stack()))
-			result = Result{Content: fmt.Sprintf("%s failed inside: %v. Its effect is unknown", call.Name, p), Err: true, Effect: EffectUnknown}
+			result = Result{Content: fmt.Sprintf("error: %s failed inside: %v. Its effect is unknown", call.Name, p), Err: true, Effect: EffectUnknown}
 		}
 	}()
 	return s.bounded(t.Run(ctx, call))

@@ -191,17 +191,17 @@ func state(result sessiondb.Message, there, running bool) (word, mark string) {
 		return "no result recorded", "other"
 	case strings.HasPrefix(result.Content, "[not run"):
 		return "not run", "archived"
-	case result.Effect == "unknown" || result.Kind == "repair":
+	case result.Effect == "unknown" || result.Kind == sessiondb.KindRepair:
 		return "effect unknown", "other"
-	case result.Kind == "interrupted":
+	case result.Kind == sessiondb.KindInterrupted:
 		return "cut short", "archived"
-	case strings.HasPrefix(result.Content, "error: ") || exitCode.MatchString(result.Content):
+	case sessiondb.ResultFailed(result.Kind, result.Content) || result.Kind == "" && exitCode.MatchString(result.Content):
 		return "failed", "blocked"
 	}
 	return "done", "done"
 }
 
-// exitCode is how a command's result ends that said by its code that it failed.
+// exitCode is how a command's result ends that said by its code that it failed, in rows from before their kind was kept.
 var exitCode = regexp.MustCompile(`\[exit [1-9][0-9]*\]$`)
 
 // indented gives arguments as a person reads them: one field to a line, and its text as it is.
