@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -74,7 +75,9 @@ func executable(path string) bool {
 
 func lookBoards(_ context.Context, h *House) []Check {
 	if h.Listing != nil {
-		return []Check{wrong(Fail, h.Listing)}
+		c := wrong(Fail, h.Listing)
+		c.Remedy = cmp.Or(c.Remedy, "check owner and permissions of "+h.Loaded.Kanban.Root)
+		return []Check{c}
 	}
 	n := 0
 	for _, db := range h.Databases {

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -108,7 +109,9 @@ func lookDaemon(ctx context.Context, h *House) []Check {
 	}
 	says, err := h.Daemon(ctx)
 	if err != nil {
-		return []Check{wrong(Fail, err)}
+		c := wrong(Fail, err)
+		c.Remedy = cmp.Or(c.Remedy, "`gatewayd logs` says what it was doing; restart it")
+		return []Check{c}
 	}
 	var checks []Check
 	for _, t := range says.Troubles {
