@@ -40,7 +40,7 @@ func TestTheListOfMetricsIsTheMetrics(t *testing.T) {
 	}
 	d.call(http.MethodPost, "/api/boards", map[string]any{"slug": "default"}, nil)
 	d.call(http.MethodPost, "/api/boards/default/tasks", map[string]any{"title": "x", "assignee": "nobody"}, nil)
-	list, got := documented(t), map[string]string{}
+	list, got, others := documented(t), map[string]string{}, map[string]bool{}
 	d.until("the card is held", func() bool {
 		resp, err := d.send(http.MethodGet, "/metrics", nil)
 		if err != nil {
@@ -51,13 +51,50 @@ func TestTheListOfMetricsIsTheMetrics(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, row := range regexp.MustCompile(`(?m)^# TYPE (gatewayd_[a-z_]+) ([a-z]+)$`).FindAllStringSubmatch(string(text), -1) {
-			got[row[1]] = row[2]
+		for _, row := range regexp.MustCompile(`(?m)^# TYPE ([a-z_]+) ([a-z]+)$`).FindAllStringSubmatch(string(text), -1) {
+			if strings.HasPrefix(row[1], "gatewayd_") {
+				got[row[1]] = row[2]
+			} else {
+				others[row[1]] = true
+			}
 		}
 		return got["gatewayd_dispatch_held_cards"] != ""
 	})
 	if !maps.Equal(list, got) {
 		t.Errorf("docs/metrics.md lists\n%s\nand there are\n%s", lines(list), lines(got))
+	}
+	for _, path := range askers {
+		for _, name := range regexp.MustCompile(`\b(process|go)_[a-z_]+`).FindAllString(textOf(t, path), -1) {
+			if !others[name] {
+				t.Errorf("%s asks for %s, which the daemon does not tell", path, name)
+			}
+		}
+	}
+}
+
+// askers are the files that ask for metrics.
+var askers = []string{"../deploy/prometheus/gatewayd.rules.yaml", "../deploy/grafana/gatewayd.json"}
+
+func textOf(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// Each alert has a moment in its test at which it fires, and one at which it does not.
+func TestNoAlertIsWithoutATest(t *testing.T) {
+	alerts := regexp.MustCompile(`(?m)^ +- alert: (\w+)$`).FindAllStringSubmatch(textOf(t, askers[0]), -1)
+	tests := textOf(t, "../deploy/prometheus/gatewayd.rules.test.yaml")
+	for _, a := range alerts {
+		if !strings.Contains(tests, "- alertname: "+a[1]+"\n") || !strings.Contains(tests, "{alertname: "+a[1]+",") {
+			t.Errorf("%s is not seen to fire, or not seen to be quiet", a[1])
+		}
+	}
+	if len(alerts) < 10 {
+		t.Errorf("only %d alerts were found", len(alerts))
 	}
 }
 
@@ -72,12 +109,8 @@ func lines(m map[string]string) string {
 
 func TestAlertsAndDashboardAskForMetricsThatExist(t *testing.T) {
 	list := documented(t)
-	for _, path := range []string{"../deploy/prometheus/gatewayd.rules.yaml", "../deploy/grafana/gatewayd.json"} {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range metricName.FindAllString(string(text), -1) {
+	for _, path := range askers {
+		for _, name := range metricName.FindAllString(textOf(t, path), -1) {
 			if list[strings.TrimSuffix(name, "_bucket")] == "" {
 				t.Errorf("%s asks for %s, which is not in docs/metrics.md", path, name)
 			}
