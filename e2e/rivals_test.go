@@ -40,7 +40,7 @@ func newRivals(t *testing.T, n int) *rivals {
 		return fmt.Sprintf("{argv: [sh, -c, %q, %q, '{task}', '{run}', %q]}", witness, r.journal, seconds)
 	}
 	for range n {
-		r.homes = append(r.homes, newHome(t, fmt.Sprintf("model: {provider: offline}\nkanban:\n  root: %q\n  interval: 1s\n  crash_grace: 1s\n  max_in_progress: 6\n"+
+		r.homes = append(r.homes, newHome(t, fmt.Sprintf("model: {provider: offline}\nrespawn: {limit: 0}\nkanban:\n  root: %q\n  interval: 1s\n  crash_grace: 1s\n  max_in_progress: 6\n"+
 			"  lanes:\n    quick: %s\n    slow: %s\n", r.root, lane("0.2"), lane("2"))))
 	}
 	r.board = figureBoard(t, filepath.Join(r.root, "kanban.db"))
