@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gatewayd/internal/mutation"
 	"gatewayd/kanban"
 	"gatewayd/kanban/worker"
 )
@@ -38,7 +39,7 @@ func (c *cli) offers(cmd *cobra.Command) {
 		}
 	}
 	for name, list := range map[string]offer{"board": c.boards, "assignee": c.lanes, "parent": c.cards, "session": c.conversations} {
-		if f := cmd.Flag(name); f != nil && f.Value.Type() != "bool" {
+		if f := cmd.Flag(name); f != nil && f.Value.Type() != "bool" && !mutation.On("flags-are-not-completed") {
 			_ = cmd.RegisterFlagCompletionFunc(name, func(cmd *cobra.Command, _ []string, begin string) ([]string, cobra.ShellCompDirective) {
 				return offered(cmd, list, false, begin)
 			}) // refused where a verb above has done so: the flag is the same

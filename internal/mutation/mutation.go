@@ -16,6 +16,10 @@ type Mutation struct {
 // List is every mutation there is. Code asks On with the same name.
 var List = []Mutation{
 	{"export-is-made-in-tmp", "cmd/gatewayd", "TestNoVerbWritesOutsideItsHome"},
+	{"screen-is-not-measured", "cmd/gatewayd", "TestStatusIsOneScreenOnTheWorstDayAndHidesNothingThatMatters"},
+	{"failures-are-not-kept", "gateway", "TestEachFormInWhichACallFailsIsKeptAsAFailure"},
+	{"flags-are-not-completed", "cmd/gatewayd", "TestBashCompletesVerbsBoardsCardsLanesAndConversations"},
+	{"release-keeps-the-times-of-files", "deploy/pack", "TestAnArchiveDoesNotDependOnTheMachine"},
 	{"insights-believe-the-future", "sessiondb", "TestInsightsNameOddRowsAndCountTheOthers"},
 	{"insights-count-bad-json", "sessiondb", "TestInsightsNameOddRowsAndCountTheOthers"},
 	{"insights-add-negative-numbers", "sessiondb", "TestInsightsNameOddRowsAndCountTheOthers"},
