@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -17,6 +19,7 @@ var killable = []work{
 	{name: "migrate from 2", prepare: schemaOf(2), whole: true, must: []string{"ALTER TABLE sessions ADD COLUMN settings", "CREATE TABLE inbox", "CREATE TABLE run_events", "CREATE TRIGGER messages_changed", "PRAGMA user_version = "}},
 	{name: "migrate from 3", strides: []int{3}, prepare: schemaOf(3), whole: true},
 	{name: "migrate from 4", prepare: schemaOf(4), whole: true, must: []string{"CREATE TRIGGER messages_changed", "PRAGMA user_version = "}},
+	{name: "migrate from 4 with a copy, by call", calls: true, copies: true, strides: []int{7, 6}, prepare: schemaOf(4), whole: true, between: copiesAreWhole},
 	{name: "append", prepare: exchanges(2), begin: turnOf, do: appendThree, whole: true, must: []string{"INSERT INTO messages", "UPDATE sessions"}},
 	{name: "begin turn", prepare: acceptedOne, begin: turnOf, do: beginAccepted, whole: true, must: []string{"INSERT INTO messages", "DELETE FROM inbox", "INSERT OR REPLACE INTO turns"}},
 	{name: "repair", prepare: exchanges(2), begin: turnOf, do: repairLast, whole: true, must: []string{"UPDATE messages", "INSERT INTO messages"}},
@@ -98,6 +101,27 @@ func schemaOf(version int64) func(t *testing.T, s *Store) {
 		if err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// copiesOf is where the copies from before upgrades are kept.
+func copiesOf(path string) string { return filepath.Join(filepath.Dir(path), "backups") }
+
+// copiesAreWhole: what has the name of a copy is the store from before the upgrade, wherever its maker was killed, and once the store is
+// another one there is such a copy.
+func copiesAreWhole(t *testing.T, path string) {
+	t.Helper()
+	made, err := sqlite.Backups(copiesOf(path))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	for _, b := range made {
+		if got := strings.Join(ask(t, b.File(), `SELECT (SELECT user_version FROM pragma_user_version), (SELECT count(*) FROM messages), (SELECT * FROM pragma_integrity_check)`), ""); got != "4|12|ok" {
+			t.Errorf("a copy is %s", got)
+		}
+	}
+	if upgraded := ask(t, path, `PRAGMA user_version`)[0] != "4"; upgraded && len(made) == 0 {
+		t.Error("the store is another one, and there is no copy from before")
 	}
 }
 

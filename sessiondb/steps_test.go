@@ -29,6 +29,7 @@ type work struct {
 	must    []string                                           // beginnings of statements that it has to be cut before
 	strides []int                                              // every so many steps in turn, where they repeat; none is every one, as in a whole run
 	calls   bool                                               // cut before each system call that changes a file instead of each statement
+	copies  bool                                               // keep a copy before an upgrade, as the daemon does
 }
 
 // stepRows makes some twenty steps of a long deletion. Each has the same few statements, so that strides of seven and six in
@@ -158,7 +159,11 @@ func (w work) killAtEach(t *testing.T, base string) {
 // after its last one.
 func (w work) cutBefore(t *testing.T, path string, n int) string {
 	t.Helper()
-	c := startChild(t, "steps", path, w.name, "SESSIONDB_STEP="+strconv.Itoa(n))
+	env := []string{"SESSIONDB_STEP=" + strconv.Itoa(n)}
+	if w.copies {
+		env = append(env, "SESSIONDB_BACKUPS="+copiesOf(path))
+	}
+	c := startChild(t, "steps", path, w.name, env...)
 	said := c.line(t)
 	c.kill()
 	if at, ok := strings.CutPrefix(said, "at "); ok {
