@@ -12,7 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"gatewayd/internal/vigil"
 )
 
 var older = flag.Bool("older", false, "build the newest program of an earlier schema from the history, and go back to it (make older)")
@@ -98,18 +99,9 @@ func TestAnOlderProgramRefusesANewerStoreAndGoesOnWithTheCopy(t *testing.T) {
 		if err := d.Start(); err != nil {
 			t.Fatal(err)
 		}
-		tick := time.NewTicker(100 * time.Millisecond)
-		defer tick.Stop()
-		for late := time.After(patience); ; {
-			if _, _, code := run(with, "status"); code == 0 {
-				break
-			}
-			select {
-			case <-late:
-				_ = d.Process.Kill()
-				t.Fatalf("%s is not ready", with)
-			case <-tick.C:
-			}
+		if !vigil.Until(patience, nil, func() bool { _, _, code := run(with, "status"); return code == 0 }) {
+			_ = d.Process.Kill()
+			t.Fatalf("%s is not ready", with)
 		}
 		return func() {
 			_ = d.Process.Signal(syscall.SIGTERM)

@@ -14,6 +14,7 @@ import (
 
 	"gatewayd/config"
 	"gatewayd/internal/fakellm"
+	"gatewayd/internal/vigil"
 )
 
 // The demo's home lies in TMPDIR and the torture chamber's where --dir says: nothing is written anywhere else, by them or by any process
@@ -86,14 +87,13 @@ func TestAWorkerWritesNowhereButInItsHome(t *testing.T) {
 	}
 }
 
-// untilDone waits until the card is done.
+// untilDone waits until the card is done: its worker is another process.
 func (g *ground) untilDone(url string) {
 	g.t.Helper()
 	key, err := config.ReadAPIKey(g.home)
 	need(g.t, err)
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.After(time.Minute); ; {
+	status := ""
+	if vigil.Until(time.Minute, nil, func() bool {
 		r, err := http.NewRequestWithContext(g.t.Context(), http.MethodGet, url, nil)
 		need(g.t, err)
 		r.Header.Set("Authorization", "Bearer "+key.Reveal())
@@ -102,14 +102,11 @@ func (g *ground) untilDone(url string) {
 		var shown struct{ Task struct{ Status string } }
 		need(g.t, json.NewDecoder(got.Body).Decode(&shown))
 		need(g.t, got.Body.Close())
-		if shown.Task.Status == "done" {
-			return
-		}
-		select {
-		case <-deadline:
-			log, _ := os.ReadFile(g.home + "/logs/gatewayd.log")
-			g.t.Fatalf("the card is %s\n%s", shown.Task.Status, strings.TrimSpace(string(log)))
-		case <-tick.C:
-		}
+		status = shown.Task.Status
+		return status == "done"
+	}) {
+		return
 	}
+	log, _ := os.ReadFile(g.home + "/logs/gatewayd.log")
+	g.t.Fatalf("the card is %s\n%s", status, strings.TrimSpace(string(log)))
 }
