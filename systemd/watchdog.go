@@ -30,7 +30,12 @@ type Watchdog struct {
 	mu      sync.Mutex
 	pulses  []*Pulse
 	strikes int
+
+	news chan []Pulse // to be logged, by nobody else's leave: a log that nobody reads may block its writers for ever
 }
+
+// newsKept is how many changes wait for a log that blocks. The rest is dropped: nobody would read it in time.
+const newsKept = 64
 
 const (
 	// Strikes is after how many looks in a row that found an actor silent nobody hopes any longer. Looks are counted, and not time: a
@@ -123,6 +128,9 @@ func (w *Watchdog) Probe(ctx context.Context, name string, silence time.Duration
 func (w *Watchdog) Run(ctx context.Context) error {
 	ticker := time.NewTicker(w.interval / 3)
 	defer ticker.Stop()
+	w.news = make(chan []Pulse, newsKept)
+	defer close(w.news)
+	go w.write(w.news)
 	for {
 		w.look()
 		select {
@@ -137,12 +145,9 @@ func (w *Watchdog) Run(ctx context.Context) error {
 func (w *Watchdog) look() {
 	silent, changed := w.survey()
 	w.count(silent)
-	for _, p := range changed {
-		if p.late {
-			w.log.Error("actor is silent, watchdog is not fed", "actor", p.name, "limit", p.silence.String())
-		} else {
-			w.log.Info("actor is back", "actor", p.name)
-		}
+	select {
+	case w.news <- changed:
+	default:
 	}
 	if len(changed) > 0 && len(silent) > 0 {
 		_ = w.notify.Status("no sign of life from " + strings.Join(silent, ", "))
@@ -152,6 +157,19 @@ func (w *Watchdog) look() {
 	}
 	if err := w.notify.feed(); err != nil {
 		w.log.Warn("watchdog could not be fed", "error", err)
+	}
+}
+
+// write is the log's own goroutine.
+func (w *Watchdog) write(news <-chan []Pulse) {
+	for changed := range news {
+		for _, p := range changed {
+			if p.late {
+				w.log.Error("actor is silent, watchdog is not fed", "actor", p.name, "limit", p.silence.String())
+			} else {
+				w.log.Info("actor is back", "actor", p.name)
+			}
+		}
 	}
 }
 

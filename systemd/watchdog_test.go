@@ -176,6 +176,25 @@ func TestAPartThatHangsIsGivenUpBeforeTheServiceManagerKills(t *testing.T) {
 	})
 }
 
+// stuck is a log whose reader has gone to sleep.
+type stuck struct{ woken chan struct{} }
+
+func (s stuck) Write(p []byte) (int, error) { <-s.woken; return len(p), nil }
+
+func TestALogThatBlocksKeepsNobodyFromBeingGivenUp(t *testing.T) {
+	inKennel(t, func(t *testing.T, k *kennel) {
+		reader := stuck{make(chan struct{})}
+		k.Watchdog.log = slog.New(slog.NewTextHandler(reader, nil))
+		given := make(chan []string, 1)
+		k.OnWedged(func(silent []string) { given <- silent })
+		k.Pulse("api", 20*time.Second)
+		if k.fedIn(time.Minute); len(given) != 1 {
+			t.Error("not given up")
+		}
+		close(reader.woken)
+	})
+}
+
 func TestAnActorThatEndedInOrderIsNotWaitedFor(t *testing.T) {
 	inKennel(t, func(t *testing.T, k *kennel) {
 		p := k.Pulse("dispatcher", 20*time.Second)

@@ -70,11 +70,25 @@ func (d *daemon) giveUp(silent []string) {
 	}
 }
 
+// fallMost is how long a daemon that ends itself waits for what it writes down. What hangs may be what it writes to: a log that nobody
+// reads, a disk.
+const fallMost = 5 * time.Second
+
 // fall ends the process at once: what was under way is recovered at the next start exactly as after a power cut.
 func (d *daemon) fall(code int, why string) {
-	d.dumpStacks(why)
-	d.log.Error("ended at once", "reason", why, "code", code)
-	_ = d.diary.End(lastrun.Failed, code, why)
+	said := make(chan struct{})
+	go func() {
+		defer close(said)
+		_ = d.diary.End(lastrun.Failed, code, why)
+		d.dumpStacks(why)
+		d.log.Error("ended at once", "reason", why, "code", code)
+	}()
+	late := time.NewTimer(fallMost)
+	defer late.Stop()
+	select {
+	case <-said:
+	case <-late.C:
+	}
 	d.exit(code)
 }
 

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,6 +65,35 @@ func TestAStopThatHangsIsEndedWithItsStacksBeforeSystemdWouldKillIt(t *testing.T
 	}
 	if last := lastrun.Read(home); last.How != lastrun.Failed || last.Code != exitFailed {
 		t.Errorf("%+v", last)
+	}
+}
+
+// blocked is a log that holds whoever writes to it, until its reader goes on.
+type blocked struct{ woken chan struct{} }
+
+func (blocked) Enabled(context.Context, slog.Level) bool    { return true }
+func (b blocked) Handle(context.Context, slog.Record) error { <-b.woken; return nil }
+func (b blocked) WithAttrs([]slog.Attr) slog.Handler        { return b }
+func (b blocked) WithGroup(string) slog.Handler             { return b }
+
+func TestALogThatBlocksKeepsNoDaemonFromItsEnd(t *testing.T) {
+	home := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		d, codes := leavingDaemon(t, home)
+		reader := blocked{make(chan struct{})}
+		d.log = slog.New(reader)
+		d.fall(exitRestart, "no sign of life from api")
+		if code := <-codes; code != exitRestart {
+			t.Errorf("code %d", code)
+		}
+		close(reader.woken)
+		synctest.Wait()
+	})
+	if last := lastrun.Read(home); last.How != lastrun.Failed || last.Detail != "no sign of life from api" {
+		t.Errorf("%+v", last)
+	}
+	if text := stacksOf(t, home); !strings.Contains(text, "no sign of life from api") {
+		t.Errorf("%s", text)
 	}
 }
 
