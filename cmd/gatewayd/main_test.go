@@ -9,6 +9,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"gatewayd/internal/mutation"
 	"gatewayd/reaper"
 )
 
@@ -25,6 +26,9 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("GATEWAYD_HOME", env.WorkDir+"/home")
+			if name := os.Getenv(mutation.Variable); name != "" {
+				env.Setenv(mutation.Variable, name)
+			}
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits, "truncate": truncate, "sql": sql, "converse": converse, "lose": lose, "newer": newer, "salvageonly": salvageOnly},
