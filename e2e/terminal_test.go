@@ -60,6 +60,28 @@ func TestAPersonTalksAtATerminal(t *testing.T) {
 	w.stop()
 }
 
+// One message with TEXT is wrapped between words, too, where somebody looks, and not a byte of it is changed on a pipe.
+func TestOneMessageAtATerminalIsWrappedBetweenWords(t *testing.T) {
+	t.Parallel()
+	const long = "Good morning, you. This is a somewhat longer answer, so that the row has to be broken somewhere between its words."
+	answer := fakellm.Text{Text: long, ChunkChars: 7}
+	w := newScene(t, hasty(), script(answer, answer, answer))
+	p := sitDown(t, 60, 20, w.home, nil, "chat", "hello")
+	p.sees("Good morning, you. This is a somewhat longer answer, so that\nthe row has to be broken somewhere between its words.")
+	if code := p.ends(); code != 0 {
+		t.Errorf("code %d", code)
+	}
+	whole := sitDown(t, 40, 20, w.home, nil, "chat", "--no-stream", "hello again")
+	whole.sees("Good morning, you. This is a somewhat\nlonger answer, so that the row has to be\nbroken somewhere between its words.")
+	if code := whole.ends(); code != 0 {
+		t.Errorf("code %d", code)
+	}
+	if out, errs, code := cli(t, w.home, "chat", "hello once more"); code != 0 || out != long+"\n" {
+		t.Errorf("on a pipe: %d %q %s", code, out, errs)
+	}
+	w.stop()
+}
+
 // What is typed while an answer comes stands below it, waits in sight, and is answered next; nothing is written into what is typed.
 func TestWhatIsTypedDuringAnAnswerIsAnsweredNext(t *testing.T) {
 	t.Parallel()

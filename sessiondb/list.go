@@ -16,11 +16,13 @@ const (
 	maxListLimit     = 500
 )
 
-// ListFilter chooses sessions; the zero value gives the 50 that were active last, without hidden and archived ones.
+// ListFilter chooses sessions; the zero value gives the 50 that were active last, without hidden and archived ones, and of a conversation that
+// compaction continued in others the last alone.
 type ListFilter struct {
 	Sources         []string // any of these; empty: all
 	IncludeHidden   bool
 	IncludeArchived bool
+	IncludeChildren bool // also each segment that another one continues
 	OpenOnly        bool // without an end stamp
 	NonEmpty        bool // with at least one row, whatever the counter says
 	Limit           int  // 0: 50; at most 500
@@ -31,7 +33,8 @@ type ListFilter struct {
 }
 
 const listFilter = ` AND (?3 IS NULL OR source IN (SELECT value FROM json_each(?3))) AND (?4 OR hidden = 0) AND (?5 OR archived = 0)
- AND (NOT ?6 OR ended_at IS NULL) AND (NOT ?7 OR EXISTS(SELECT 1 FROM messages WHERE session_id = sessions.id))`
+ AND (NOT ?6 OR ended_at IS NULL) AND (NOT ?7 OR EXISTS(SELECT 1 FROM messages WHERE session_id = sessions.id))
+ AND (?9 OR end_reason IS NOT '` + EndCompression + `' OR NOT EXISTS(SELECT 1 FROM sessions k WHERE k.parent = sessions.id))`
 
 const (
 	listRecent = `SELECT ` + sessionColumns + ` FROM sessions WHERE last_active BETWEEN 1 AND ?1 AND (last_active, id) < (?1, ?2)` + listFilter +
@@ -74,7 +77,7 @@ func (f ListFilter) args(before int64, id string, limit int) []any {
 		list, _ := json.Marshal(f.Sources) // strings always marshal
 		sources = string(list)
 	}
-	return []any{before, id, sources, f.IncludeHidden, f.IncludeArchived, f.OpenOnly, f.NonEmpty, limit}
+	return []any{before, id, sources, f.IncludeHidden, f.IncludeArchived, f.OpenOnly, f.NonEmpty, limit, f.IncludeChildren}
 }
 
 // odd gives the sessions whose last_active is absurd, with the freshest time that their rows or their start still tell.

@@ -85,7 +85,7 @@ func (c *cli) chat(ctx context.Context, how chatFlags, args []string) error {
 	if out, drawn := terminalOf(c.std.out); person && drawn && c.drawable() {
 		return c.onDesk(ctx, in, out, session, begun, how.taste)
 	}
-	t := &talk{client: cl, out: c.std.out, err: c.std.err, json: c.json, whole: how.whole, session: session, images: shown}
+	t := &talk{client: cl, out: c.std.out, prose: wrapOn(c.std.out), err: c.std.err, json: c.json, whole: how.whole, session: session, images: shown}
 	return t.run(ctx, c.std.in, text, person)
 }
 
@@ -177,6 +177,7 @@ func (cl *client) command(ctx context.Context, session, line string) (reply comm
 type talk struct {
 	*client
 	out, err io.Writer
+	prose    *wrapped // the answer, on out
 	json     bool
 	whole    bool // the answer in one piece
 	session  string

@@ -166,7 +166,6 @@ func (d *desk) input(ctx context.Context, in terminal.Input) {
 
 // resize breaks what comes from now on where the terminal ends.
 func (d *desk) resize(width int) {
-	const readable = 120 // columns; longer rows are hard to read
 	d.prose.Width, d.aside.Width = max(2, min(width, readable)), max(2, min(width, readable))
 	d.prose.Palette = d.palette
 	d.aside.Palette = terminal.Palette{Off: true}

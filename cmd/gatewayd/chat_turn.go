@@ -126,7 +126,9 @@ func (t *talk) finish(err error, stopped bool) error {
 }
 
 func (t *talk) newline() {
-	if t.said != "" && !strings.HasSuffix(t.said, "\n") && !t.json {
+	if t.prose.width > 0 && !t.json {
+		t.prose.Row()
+	} else if t.said != "" && !strings.HasSuffix(t.said, "\n") && !t.json {
 		fmt.Fprintln(t.out)
 	}
 	t.said = ""
@@ -142,7 +144,7 @@ func (t *talk) show(e event) error {
 	case evDelta:
 		if !t.json && !t.whole {
 			t.said, t.shown = h.Text, true
-			fmt.Fprint(t.out, onTerminal(t.out, h.Text))
+			t.prose.Text(onTerminal(t.out, h.Text))
 		}
 	case evStarted:
 		t.aside("%s running] %s", line(h.Tool), line(h.Label))
@@ -186,7 +188,7 @@ func (t *talk) replied(e event) error {
 	if t.json {
 		return jsonLine(t.out, json.RawMessage(e.data))
 	}
-	fmt.Fprintln(t.out, onTerminal(t.out, reply.Text))
+	t.prose.Text(onTerminal(t.out, reply.Text) + "\n")
 	return nil
 }
 
@@ -212,7 +214,7 @@ func (t *talk) ended(e event) error {
 	}
 	if !t.shown && !t.json { // each piece of it was lost on the way
 		t.said = end.Text
-		fmt.Fprint(t.out, onTerminal(t.out, end.Text))
+		t.prose.Text(onTerminal(t.out, end.Text))
 	}
 	return nil
 }

@@ -52,6 +52,8 @@ func (c *cli) dial() (*client, error) {
 		}
 	}
 	switch {
+	case isURL(c.addr):
+		addr = c.addr
 	case c.addr != "" || err != nil: // it was named, or nobody knows
 	case !held:
 		absent = loaded.Home
@@ -69,7 +71,10 @@ func (c *cli) dial() (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	cl := newClient("http://"+addr, key.Reveal())
+	cl, err := c.clientOf(addr, key.Reveal())
+	if err != nil {
+		return nil, err
+	}
 	cl.absent = absent
 	if byItsSocket {
 		cl.http.Transport = socketFirst(loaded.Home)
@@ -175,7 +180,7 @@ func (cl *client) send(ctx context.Context, method, path string, body any) (*htt
 	return resp, nil
 }
 
-func (cl *client) addr() string { return strings.TrimPrefix(cl.base, "http://") }
+func (cl *client) addr() string { return strings.TrimPrefix(cl.base, "http://") } // https is worth saying
 
 // unreachable says why there is no answer: nobody listens, somebody else does, or the daemon hangs.
 func (cl *client) unreachable(err error) error {
@@ -185,6 +190,9 @@ func (cl *client) unreachable(err error) error {
 	}
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return notRunning(thing, "start it with `gatewayd --foreground`, or name its address with --addr")
+	}
+	if strange := cl.strange(thing, err); strange != nil {
+		return strange
 	}
 	what := "does not answer as a gatewayd does"
 	if errors.Is(err, context.DeadlineExceeded) {

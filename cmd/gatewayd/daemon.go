@@ -71,6 +71,7 @@ type daemon struct {
 	gates      *provider.Gates
 	answers    atomic.Pointer[answering]
 	tools      *tool.Set
+	secrets    secretBook
 	gateway    *gateway.Gateway
 	approvals  *gateway.Approvals
 	runs       *runs.Desk
@@ -337,6 +338,7 @@ func (d *daemon) makeGateway(ctx context.Context) error {
 		d.decide("MCP servers", strings.Join(slices.Sorted(maps.Keys(d.config.MCPServers)), ", "), "reached beside the start")
 	}
 	d.tools = options.Tools
+	d.secrets.learn(secretsOf(d.config)...)
 	options.LastRun = lastrun.Read(d.config.Home)
 	d.gateway = gateway.New(options)
 	d.decideWindow()

@@ -50,7 +50,7 @@ var answeredShapes = map[string]any{
 // mcp serves the boards as tools, to workers by the tokens of their runs and to other agents by the API key.
 func (d *daemon) mcp() http.Handler {
 	desk := deskOf(d.config, boardDoor{d.root, d}, nil, "api")
-	desk.Wake = d.dispatcher.Wake
+	desk.Wake, desk.Secrets = d.dispatcher.Wake, d.secretsNow
 	return mcp.Handler(mcp.Options{Desk: desk, Version: version, Run: api.RunOf})
 }
 

@@ -341,7 +341,7 @@ func TestWhatAToolAsksIsAnsweredInTheTerminal(t *testing.T) {
 	typed <- "/status"
 	var out, errs bytes.Buffer
 	asks := &onWrite{to: &errs, words: "y, session, always or n?", then: func() { typed <- "y" }}
-	person := &talk{client: newClient(l.server.URL, "k-for-tests"), out: &out, err: asks, session: "s1", lines: typed}
+	person := &talk{client: newClient(l.server.URL, "k-for-tests"), out: &out, prose: &wrapped{out: &out}, err: asks, session: "s1", lines: typed}
 	if err := person.say(t.Context(), "install it"); err != nil {
 		t.Fatalf("%v: %s", err, errs.String())
 	}

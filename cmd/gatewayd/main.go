@@ -61,6 +61,7 @@ func execute(ctx context.Context, args []string, std stdio) int {
 type cli struct {
 	std        stdio
 	home, addr string
+	ca         string // PEM file of those who may vouch for a daemon at an https address
 	json       bool
 	foreground bool
 	started    bool // a verb has begun: errors before that are usage errors
@@ -81,10 +82,16 @@ func (c *cli) root() *cobra.Command {
 			c.started = true
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return c.serve(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if isURL(c.addr) || c.ca != "" {
+				return usagef("who serves listens on --addr HOST:PORT, and speaks TLS with api.tls_cert and api.tls_key; https:// and --ca are for the verbs that ask a daemon")
+			}
+			return c.serve(cmd.Context())
+		},
 	}
 	root.PersistentFlags().StringVar(&c.home, "home", "", "directory of this gatewayd (default ~/.gatewayd, or GATEWAYD_HOME)")
-	root.PersistentFlags().StringVar(&c.addr, "addr", "", "HOST:PORT of the API (default 127.0.0.1:8642)")
+	root.PersistentFlags().StringVar(&c.addr, "addr", "", "HOST:PORT of the API (default 127.0.0.1:8642); a verb also takes https://HOST:PORT")
+	root.PersistentFlags().StringVar(&c.ca, "ca", "", "PEM `FILE` with the certificate that vouches for the daemon at an https address (default: those this system trusts)")
 	root.Flags().BoolVar(&c.foreground, "foreground", false, "run in this terminal, with a banner and readable logs")
 	root.AddCommand(c.initVerb(), c.demoVerb(), c.statusVerb(), c.insightsVerb(), c.healthVerb(), c.kanbanVerb(), c.whyVerb(), c.chatVerb(),
 		c.sessionsVerb(), c.importVerb(), c.configVerb(), c.backupVerb(), c.restoreVerb(), c.repairVerb(), c.databaseVerb(), c.doctorVerb(),
@@ -103,7 +110,7 @@ func (c *cli) root() *cobra.Command {
 
 // checkFlags refuses a flag that was given and left empty: `--home "$UNSET"` must not act on the default home.
 func (c *cli) checkFlags(cmd *cobra.Command) error {
-	for _, name := range []string{"home", "addr", "board", "session"} {
+	for _, name := range []string{"home", "addr", "ca", "board", "session"} {
 		if f := cmd.Flags().Lookup(name); f != nil && f.Changed && f.Value.String() == "" {
 			return usagef("--%s is empty; give a value or leave it out", name)
 		}
@@ -128,7 +135,7 @@ func (c *cli) request() config.Request {
 	if c.home != "" {
 		flags["home"] = c.home
 	}
-	if c.addr != "" {
+	if c.addr != "" && !isURL(c.addr) { // where a daemon elsewhere is, is no setting
 		flags["addr"] = c.addr
 	}
 	return config.Request{Flags: flags, Environ: c.std.environ, CheckLane: checkLane}

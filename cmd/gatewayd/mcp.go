@@ -54,7 +54,7 @@ func (v *boardVerbs) serveMCP(ctx context.Context) (err error) {
 
 // deskOf is where a speaker's calls are answered, in the daemon and in a process of its own.
 func deskOf(loaded config.Loaded, boards tools.Boards, run *kanban.Fence, name string) tools.Desk {
-	desk := tools.Desk{Boards: boards, Worker: run, Name: name, ClaimTTL: loaded.Kanban.ClaimTTL, Secrets: secretsOf(loaded)}
+	desk := tools.Desk{Boards: boards, Worker: run, Name: name, ClaimTTL: loaded.Kanban.ClaimTTL, Secrets: (&secretBook{values: secretsOf(loaded)}).all}
 	if lanes, err := worker.NewLanes(loaded.Kanban, loaded.KeyVariables()...); err == nil {
 		desk.Lane = func(assignee string) string { return unknownLane(lanes, assignee) }
 	}

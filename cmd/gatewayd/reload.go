@@ -72,7 +72,7 @@ func (d *daemon) take(ctx context.Context, taken config.Loaded, changes []config
 		}
 		d.dispatcher.Tune(dispatch.Tuning{Kanban: taken.Kanban, Lanes: lanes})
 	}
-	d.tools.Learn(secretsOf(taken)...)
+	d.keepSecret(taken)
 	if changed("model.", "auxiliary.") {
 		answers, how := chosen(ctx, taken, d.gates, d.log)
 		d.answers.Store(answers)

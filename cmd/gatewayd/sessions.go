@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,6 +17,7 @@ func (c *cli) sessionsVerb() *cobra.Command {
 	cmd := &cobra.Command{Use: "sessions", Short: "List, show, search, change, move and audit conversations", Args: verbs, RunE: help}
 	cmd.AddCommand(c.sessionsListVerb(), c.sessionsShowVerb(), c.sessionsSearchVerb(), c.sessionsPrefixVerb(), c.sessionsSalvageVerb())
 	cmd.AddCommand(c.sessionChanges()...)
+	cmd.AddCommand(c.sessionStates()...)
 	cmd.AddCommand(c.sessionMoves()...)
 	return cmd
 }
@@ -44,31 +46,45 @@ func (c *cli) onStore(ctx context.Context, do func(context.Context, *sessiondb.S
 }
 
 func (c *cli) sessionsListVerb() *cobra.Command {
-	var limit int
+	var f sessiondb.ListFilter
 	cmd := c.readVerb(&cobra.Command{
 		Use: "list", Short: "List conversations, newest first", Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkLimit(limit); err != nil {
+			if err := checkLimit(f.Limit); err != nil {
 				return err
 			}
 			return c.onStore(cmd.Context(), func(ctx context.Context, s *sessiondb.Store) error {
-				sessions, err := s.Sessions(ctx, sessiondb.ListFilter{Limit: limit})
+				sessions, err := s.Sessions(ctx, f)
 				if err != nil {
 					return err
 				}
 				return c.emit(map[string]any{"sessions": append([]sessiondb.Session{}, sessions...)}, func(w io.Writer) {
 					table(w, func(row func(...any)) {
-						row("SESSION", "LAST ACTIVE", "ROWS", "SOURCE", "TITLE")
+						row("SESSION", "LAST ACTIVE", "ROWS", "SOURCE", "STATE", "TITLE")
 						for _, s := range sessions {
-							row(s.ID, when(s.LastActive), s.MessageCount, s.Source, label(s))
+							row(s.ID, when(s.LastActive), s.MessageCount, s.Source, stateOf(s), label(s))
 						}
 					})
 				})
 			})
 		},
 	})
-	cmd.Flags().IntVar(&limit, "limit", 50, "how many at most")
+	cmd.Flags().IntVar(&f.Limit, "limit", 50, "how many at most")
+	cmd.Flags().BoolVar(&f.IncludeArchived, "archived", false, "also those that were put away")
+	cmd.Flags().BoolVar(&f.IncludeChildren, "children", false, "also those that a compaction continued in another one")
 	return cmd
+}
+
+// stateOf is what sets a conversation apart from one that is open.
+func stateOf(s sessiondb.Session) string {
+	var words []string
+	for word, is := range map[string]bool{"archived": s.Archived, "pinned": s.Pinned, "ended": s.EndedAt != nil} {
+		if is {
+			words = append(words, word)
+		}
+	}
+	slices.Sort(words)
+	return strings.Join(words, ", ")
 }
 
 func (c *cli) sessionsShowVerb() *cobra.Command {

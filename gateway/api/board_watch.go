@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"gatewayd/internal/mutation"
 	"gatewayd/kanban"
 )
 
@@ -60,6 +61,7 @@ type boardWatch struct {
 type watchedBoard struct {
 	watchers int
 	stop     context.CancelFunc
+	ended    chan struct{} // closed when nobody looks any more
 	nudged   chan struct{} // it has changed, so look now
 
 	mu      sync.Mutex
@@ -80,22 +82,36 @@ func (b *boardWatch) join(slug kanban.Slug, look lookAt) *watchedBoard {
 	w, there := b.boards[slug]
 	if !there {
 		ctx, stop := context.WithCancel(context.Background())
-		w = &watchedBoard{stop: stop, changed: make(chan struct{}), nudged: make(chan struct{}, 1)}
+		w = &watchedBoard{stop: stop, ended: make(chan struct{}), changed: make(chan struct{}), nudged: make(chan struct{}, 1)}
 		b.boards[slug] = w
-		go w.look(ctx, func(after int64) (int64, newEvents, error) { return look(ctx, slug, after) })
+		go func() {
+			defer close(w.ended)
+			w.look(ctx, func(after int64) (int64, newEvents, error) { return look(ctx, slug, after) })
+		}()
 	}
 	w.watchers++
 	return w
 }
 
+// leave is the end of a watcher. With the last one of a board ends who looks after it, and the board is let go when leave returns; that waits
+// for no more than a look that is under way.
 func (b *boardWatch) leave(slug kanban.Slug) {
+	if w := b.last(slug); w != nil {
+		w.stop()
+		<-w.ended
+	}
+}
+
+// last takes a watcher off a board and gives the board where it was the last one.
+func (b *boardWatch) last(slug kanban.Slug) *watchedBoard {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w := b.boards[slug]
-	if w.watchers--; w.watchers == 0 {
-		delete(b.boards, slug)
-		w.stop()
+	if w.watchers--; w.watchers > 0 || mutation.On("nobody-watches-and-it-is-looked-at") {
+		return nil
 	}
+	delete(b.boards, slug)
+	return w
 }
 
 // nudge has a board looked at now, if somebody watches it.

@@ -28,7 +28,7 @@ func (s *server) listSessions(r *http.Request) (answer, error) {
 	}
 	filter := sessiondb.ListFilter{
 		Sources: q.list("source"), Limit: int(q.number("limit", 1, maxPage)), IncludeHidden: q.flag("include_hidden"),
-		IncludeArchived: q.flag("include_archived"), OpenOnly: q.flag("open"),
+		IncludeArchived: q.flag("include_archived"), IncludeChildren: q.flag("include_children"), OpenOnly: q.flag("open"),
 	}
 	filter.BeforeActive, filter.BeforeID = q.cursor("cursor")
 	if q.err != nil {

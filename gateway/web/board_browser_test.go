@@ -55,16 +55,19 @@ func TestABoardIsPaintedInTheServersOrder(t *testing.T) {
 	}
 }
 
+// middle is where an element lies on the screen.
+func (w window) middle(selector string) (x, y float64) {
+	w.t.Helper()
+	at := ask[[]float64](w, fmt.Sprintf(`(() => { const r = document.querySelector(%q).getBoundingClientRect(); return [r.x + r.width / 2, r.y + Math.min(20, r.height / 2)]; })()`, selector))
+	return at[0], at[1]
+}
+
 // drag takes a card with the mouse to a column.
 func (w window) drag(id string, to kanban.Status) {
 	w.t.Helper()
-	place := func(selector string) (x, y float64) {
-		at := ask[[]float64](w, fmt.Sprintf(`(() => { const r = document.querySelector(%q).getBoundingClientRect(); return [r.x + r.width / 2, r.y + Math.min(20, r.height / 2)]; })()`, selector))
-		return at[0], at[1]
-	}
-	x, y := place("#" + id)
+	x, y := w.middle("#" + id)
 	w.do(chromedp.MouseEvent(input.DispatchMouseEventTypeMousePressed, x, y, chromedp.ButtonLeft, chromedp.ClickCount(1)))
-	tx, ty := place("#col-" + string(to))
+	tx, ty := w.middle("#col-" + string(to))
 	for i := range 5 {
 		f := float64(i+1) / 5
 		w.do(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, x+(tx-x)*f, y+(ty-y)*f, chromedp.ButtonLeft))
@@ -195,7 +198,7 @@ func TestACardIsMadeEditedTalkedAboutAndParked(t *testing.T) {
 	w.until(`document.querySelector("#col-ready .card")?.innerText.includes("P4")`)
 	id := ask[string](w, `document.querySelector("#col-ready .card > a").id`)
 	made, err := h.board.Task(t.Context(), id)
-	if err != nil || made.Title != "made on the page" || made.Assignee != "coder" || made.CreatedBy != "page" {
+	if err != nil || made.Title != "made on the page" || made.Assignee != "coder" || made.CreatedBy != "first" {
 		t.Fatalf("made %+v, %v", made, err)
 	}
 

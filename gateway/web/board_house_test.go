@@ -17,6 +17,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"gatewayd/gateway/api"
+	"gatewayd/gateway/keys"
 	"gatewayd/kanban"
 )
 
@@ -96,6 +97,7 @@ type hall struct {
 	shelf *shelf
 	board *kanban.Board
 	why   reasons
+	keys  *keys.Store
 
 	mu   sync.Mutex
 	made []string // what was changed over the API: METHOD PATH
@@ -108,7 +110,7 @@ func newHall(t *testing.T) *hall {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = root.Close() })
-	h := &hall{t: t, shelf: &shelf{Root: root}, why: reasons{}}
+	h := &hall{t: t, shelf: &shelf{Root: root}, why: reasons{}, keys: keys.Fixed(testKey)}
 	t.Cleanup(h.shelf.close)
 	if _, err := h.shelf.Create(t.Context(), "plans", kanban.Meta{Name: "Plans"}); err != nil {
 		t.Fatal(err)
@@ -123,7 +125,7 @@ func newHall(t *testing.T) *hall {
 		return b.Diagnose(ctx, kanban.Thresholds{})
 	}
 	page := New(Options{Boards: h.shelf, Why: h.why, Lanes: lanes, Diagnose: diagnose, Log: quiet, Version: "test"})
-	handler := api.New(api.Options{Boards: h.shelf, Lanes: lanes, Key: testKey, Addr: "127.0.0.1:0", Log: quiet, Page: page, Stopping: stopping})
+	handler := api.New(api.Options{Boards: h.shelf, Lanes: lanes, Keys: h.keys, Addr: "127.0.0.1:0", Log: quiet, Page: page, Stopping: stopping})
 	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet {
 			h.mu.Lock()

@@ -161,5 +161,10 @@ func (v *cardView) MoveWord(to kanban.Status) string {
 	return "Move to " + string(to)
 }
 
+// MayBe reports whether a person may bring the card there.
+func (v *cardView) MayBe(status kanban.Status) bool {
+	return slices.Contains(v.Moves, status) || v.Task.Status == status
+}
+
 // Running reports whether a worker has the card.
 func (v *cardView) Running() bool { return v.Task.Status == kanban.StatusRunning }

@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"io/fs"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,8 +32,15 @@ type page struct {
 
 	Wrong   []string // the checks that are not ok
 	Login   string   // the name of the key with which a person is logged in; "" = they came otherwise
+	Me      string   // the name under which what they write is signed: their key's
+	scopes  []keys.Scope
 	Version string
 	Now     time.Time // one reading of the clock for every age on the page
+}
+
+// May reports whether who looks may do what needs a scope. The page offers no more than that, and the API refuses it all the same.
+func (p page) May(scope keys.Scope) bool {
+	return slices.ContainsFunc(p.scopes, func(has keys.Scope) bool { return has.Includes(scope) })
 }
 
 // readViews parses each page with the frame around it, so that pages may use the same names for their blocks.
@@ -76,8 +84,11 @@ const fragmentHeader = "Gatewayd-Fragment"
 // render writes nothing before the whole of it is made: a template that fails halfway must not look like a short board.
 func (s *site) render(w http.ResponseWriter, r *http.Request, p page) {
 	p.Version, p.Now = s.Version, time.Now()
-	if who, known := keys.Who(r.Context()); known && who.Door == keys.DoorCookie {
-		p.Login = who.Key.Name
+	if who, known := keys.Who(r.Context()); known {
+		p.Me, p.scopes = who.Key.Name, who.Key.Scopes
+		if who.Door == keys.DoorCookie {
+			p.Login = who.Key.Name
+		}
 	}
 	view, block := s.views[p.View], "base.html"
 	part := r.Header.Get(fragmentHeader)

@@ -175,6 +175,8 @@ var List = []Mutation{
 	{"scope-is-not-asked", "gateway/api", "TestEveryRouteBehindTheKeyAsksForAScope"},
 	{"cookie-from-anywhere", "gateway/api", "TestACookieChangesNothingUnlessThisVeryOriginAsks"},
 	{"socket-peer-is-not-asked", "internal/homesocket", "TestOnlyTheUserAndRootAreHeard"},
+	{"nobody-watches-and-it-is-looked-at", "gateway/api", "TestNobodyLooksAfterABoardThatNobodyWatches"},
+	{"secrets-of-tools-are-those-of-the-start", "e2e", "TestASecretThatIsReloadedIsTakenOutOfWhatToolsStore"},
 	{"open-streams-outlive-their-key", "e2e", "TestKeysOfTheCommandLineCountAtOnceInTheDaemon"},
 	{"removed-key-is-accepted", "gateway/keys", "TestAKeyThatWasRemovedIsRefusedFromTheNextRequestOn"},
 	{"the-whole-disk-is-below-the-root", "gateway/tool", "TestAWriteStaysBelowItsRoot"},

@@ -7,7 +7,7 @@
   const cards = () => [...document.querySelectorAll(".card > a")];
   const columnOf = e => e?.closest(".col"), statusOf = e => columnOf(e)?.dataset.status;
   const allowed = (from, to) => document.getElementById("col-" + from).dataset.moves.split(" ").includes(to);
-  const verdict = (from, to) => to === "running" ? "only a worker starts a card" : "not from " + from;
+  const verdict = (from, to) => "reads" in document.body.dataset ? "this key only reads" : to === "running" ? "only a worker starts a card" : "not from " + from;
 
   // move asks the server. On refusal the card is where it was, because it never left.
   async function move(link, to, reason) {
@@ -15,7 +15,7 @@
     item.classList.add("asking");
     page.trouble("");
     try {
-      const answer = await page.call("POST", `${api}/tasks/${id}/move`, {status: to, actor: "page", ...(reason ? {reason} : {})});
+      const answer = await page.call("POST", `${api}/tasks/${id}/move`, {status: to, actor: document.body.dataset.me, ...(reason ? {reason} : {})});
       const is = answer.task.status, note = answer.released?.note;
       page.say(`${title}: ${is === to ? "moved to " + to : "is in " + is}${note ? "; " + note : ""}`);
       if (note) page.trouble(note);
@@ -74,7 +74,7 @@
       return e.shiftKey ? way[0] && shift(link, way[0]) : beside(link, ...way)?.focus();
     }
     if (e.key === "m" && link) choose(link);
-    else if (e.key === "n") document.getElementById("new").showModal();
+    else if (e.key === "n") document.getElementById("new")?.showModal();
     else if (e.key === "?") document.getElementById("help").showModal();
     else if (e.key === "/") document.getElementById("filter").focus();
     else return;

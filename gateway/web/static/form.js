@@ -3,7 +3,8 @@
 // in; without it the parts of the page are fetched anew. data-confirm asks first. data-said is what a screen reader hears.
 "use strict";
 {
-  const read = {int: f => f.value === "" ? null : Number(f.value), list: f => f.value.split(/[\s,]+/).filter(Boolean), flag: f => f.checked, text: f => f.value};
+  const read = {int: f => f.value === "" ? null : Number(f.value), list: f => f.value.split(/[\s,]+/).filter(Boolean), flag: f => f.checked, text: f => f.value,
+    json: f => JSON.parse(f.value), time: f => Math.floor(Date.parse(f.value) / 1000), titles: f => f.value.split("\n").map(t => t.trim()).filter(Boolean).map(title => ({title}))};
   const changed = f => f.type === "hidden" || (f.type === "checkbox" ? f.checked !== f.defaultChecked
     : f.options ? ![...f.options].some(o => o.defaultSelected && o.selected) && f.value !== f.options[0].value || [...f.options].some(o => o.defaultSelected) && !f.selectedOptions[0]?.defaultSelected
       : f.value !== f.defaultValue);
@@ -21,7 +22,7 @@
     if (form.busy || ask && !confirm(ask)) return;
     const files = form.enctype === "multipart/form-data", body = files ? new FormData(form) : {};
     if (!files) for (const f of form.elements) if (f.name && f.type !== "submit" && !f.disabled && changed(f)) body[f.name] = read[f.dataset.type || "text"](f);
-    if (by?.name) body[by.name] = by.value;
+    if (by?.name) body[by.name] = read[by.dataset.type || "text"](by);
     form.busy = true;
     try {
       const answer = await page.call(method, url, method === "DELETE" ? undefined : body);

@@ -31,7 +31,7 @@ type Desk struct {
 	Wake     func(kanban.Slug)            // told of each change; nil = nobody is
 	Lane     func(assignee string) string // what is wrong with an assignee, in words; nil or "" = nothing is known to be
 	Fetch    *Fetcher                     // nil = the usual one
-	Secrets  []string                     // values that must never be stored, besides what looks like a secret
+	Secrets  func() []string              // values that must never be stored, besides what looks like a secret; asked at each call; nil = none
 }
 
 // Answer is what a call came to.
@@ -110,7 +110,11 @@ func (c *call) sit(ctx context.Context) (release func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	c.board, c.actor = board.Redacting(c.Secrets...), kanban.Actor{Name: c.Name}
+	var secrets []string
+	if c.Secrets != nil {
+		secrets = c.Secrets()
+	}
+	c.board, c.actor = board.Redacting(secrets...), kanban.Actor{Name: c.Name}
 	if c.Worker != nil {
 		if err := c.identify(ctx); err != nil {
 			release()

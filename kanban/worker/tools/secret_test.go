@@ -8,7 +8,7 @@ import (
 func TestNothingThatIsStoredHoldsASecret(t *testing.T) {
 	h := newHouse(t)
 	card, d := h.worker(t)
-	d.Secrets = []string{"correcthorse"}
+	d.Secrets = func() []string { return []string{"correcthorse"} }
 	secret := "ghp_" + strings.Repeat("Ab3", 14)
 	did(t, d, "kanban_comment", `{"body":"use `+secret+`"}`)
 	did(t, d, "kanban_heartbeat", `{"note":"with `+secret+`"}`)
