@@ -67,7 +67,9 @@ func (w *wrapped) Flush() {
 		w.column, w.blanks = 0, 0
 	}
 	fmt.Fprint(w.out, strings.Repeat(" ", w.blanks), word)
-	w.column, w.blanks = (w.column+w.blanks+wide)%w.width, 0
+	if w.column, w.blanks = w.column+w.blanks+wide, 0; w.column > w.width { // a long word: the terminal has broken it
+		w.column = (w.column-1)%w.width + 1
+	}
 }
 
 // Row begins a new row, unless one has just begun.

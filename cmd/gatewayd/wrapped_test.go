@@ -22,6 +22,13 @@ func TestProseIsWrappedBetweenWordsHoweverItComes(t *testing.T) {
 			t.Errorf("in pieces of %d:\n%q\nwant\n%q", size, out.String(), want)
 		}
 	}
+	var full strings.Builder
+	w := &wrapped{out: &full, width: 10}
+	w.Text("ten stands and more")
+	w.Row()
+	if full.String() != "ten stands\nand more\n" {
+		t.Errorf("after a row that is full: %q", full.String())
+	}
 	var out strings.Builder
 	piped := wrapOn(&out)
 	piped.Text(text)
