@@ -22,7 +22,7 @@ func TestPicturesOfThePage(t *testing.T) {
 	}
 	model := fakellm.Start(fakellm.Options{Each: posing})
 	t.Cleanup(model.Close)
-	home := newHome(t, "model: {base_url: \""+model.URL()+"\", name: fake-model}\ntools: {terminal: ask, approval_timeout: 5m}\nkanban: {lanes: {helper: {preset: agent}}}\n")
+	home := anasHome(t, "model: {base_url: \""+model.URL()+"\", name: fake-model}\ntools: {terminal: ask, approval_timeout: 5m}\nkanban: {lanes: {helper: {preset: agent}}}\n")
 	d := start(t, home)
 	for title, text := range map[string]string{"Release notes for 2.4": "Write the notes", "Why is the nightly slow?": "Look at the log", "Rename the worker lanes": "Go on"} {
 		var made struct{ Session struct{ ID string } }
@@ -40,6 +40,17 @@ func TestPicturesOfThePage(t *testing.T) {
 	v.until(`!document.querySelector(".ask") && ` + shownRows)
 	v.do(chromedp.Navigate(v.base + "/status"))
 	v.take("status")
+}
+
+// anasHome is a home whose path is one that a person has.
+func anasHome(t *testing.T, yaml string) string {
+	t.Helper()
+	user := filepath.Join(os.TempDir(), "ana")
+	home := filepath.Join(user, ".gatewayd")
+	t.Cleanup(func() { _ = os.RemoveAll(user) })
+	noError(t, os.MkdirAll(home, 0o700))
+	writeConfig(t, home, yaml)
+	return home
 }
 
 func (v visitor) take(name string) {
