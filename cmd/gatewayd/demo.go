@@ -149,6 +149,9 @@ func (d *demo) makeHome(context.Context) (err error) {
 	if d.exe, err = os.Executable(); err != nil {
 		return err
 	}
+	if _, err = config.Temporary(); err != nil {
+		return err
+	}
 	if d.home, err = os.MkdirTemp("", "gatewayd-demo-"); err != nil {
 		return err
 	}

@@ -59,6 +59,9 @@ func volumesOf(cfg config.Config) (found []volume.Volume) {
 
 // judgeVolumes warns of a place that does not keep what is stored there.
 func (d *daemon) judgeVolumes(context.Context) error {
+	if _, err := config.Temporary(); err != nil {
+		d.config.Warnings = append(d.config.Warnings, temporaryWarning(err))
+	}
 	d.volumes = volumesOf(d.config.Config)
 	for _, v := range d.volumes {
 		if what, remedy := v.Trouble(); what != "" {
@@ -66,6 +69,15 @@ func (d *daemon) judgeVolumes(context.Context) error {
 		}
 	}
 	return nil
+}
+
+// temporaryWarning: nothing is lost without TMPDIR, because SQLite was given the home.
+func temporaryWarning(err error) string {
+	p, ok := errors.AsType[*problem.Error](err)
+	if !ok {
+		return err.Error()
+	}
+	return fmt.Sprintf("%s %s (%v): what the databases have no memory for is kept in the home; %s", p.Thing, p.What, p.Err, p.Remedy)
 }
 
 // checkVolumes are the lines of /health/detailed about places; a good one is none.

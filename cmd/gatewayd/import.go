@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gatewayd/config"
 	"gatewayd/internal/hermeshome"
 	"gatewayd/internal/sqlite"
 	"gatewayd/sessiondb"
@@ -39,6 +40,9 @@ Not brought: routing of chats, pictures inside messages (a mark stands in their 
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if args[0] == "" {
 				return usagef("DIR is empty; usage: %s", cmd.UseLine())
+			}
+			if _, err := config.Temporary(); dry && err != nil {
+				return err
 			}
 			if info, err := os.Stat(args[0]); err != nil || !info.IsDir() {
 				return c.onImport(cmd.Context(), dry, func(ctx context.Context, s *sessiondb.Store) error {

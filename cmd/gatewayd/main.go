@@ -125,7 +125,14 @@ func (c *cli) readVerb(cmd *cobra.Command) *cobra.Command {
 }
 
 // load reads the configuration with this command line's flags on top.
-func (c *cli) load() (config.Loaded, error) { return config.Load(c.request()) }
+// load reads the configuration, and sees to it that SQLite has a place for temporary files before a database is opened.
+func (c *cli) load() (config.Loaded, error) {
+	loaded, err := config.Load(c.request())
+	if err == nil {
+		config.SpillInto(loaded.Home)
+	}
+	return loaded, err
+}
 
 // homeDir finds the home whatever is wrong with its configuration.
 func (c *cli) homeDir() (string, error) { return config.HomeOf(c.request()) }

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gatewayd/config"
 	"gatewayd/internal/mutation"
 	"gatewayd/internal/problem"
 	"gatewayd/internal/procfs"
@@ -157,6 +158,15 @@ func lookDisk(_ context.Context, h *House) (checks []Check) {
 		checks = append(checks, spaceOn(dir, int64(disk.Bavail)*int64(disk.Bsize), int64(disk.Files), int64(disk.Ffree)))
 	}
 	return checks
+}
+
+// lookTemporary: without it the databases use the home, and what else needs a temporary file is refused.
+func lookTemporary(context.Context, *House) []Check {
+	dir, err := config.Temporary()
+	if err != nil {
+		return []Check{wrong(Warn, err)}
+	}
+	return []Check{good("%s", dir)}
 }
 
 func spaceOn(dir string, free, inodes, unused int64) Check {

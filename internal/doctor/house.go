@@ -81,6 +81,7 @@ var probes = []probe{
 	{"modes", lookModes, true},
 	{"secrets", lookSecrets, false},
 	{"disk", lookDisk, true},
+	{"temporary", lookTemporary, true},
 	{"clock", lookClock, true},
 	{"lock", lookLock, true},
 	{"daemon", lookDaemon, true},

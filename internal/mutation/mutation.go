@@ -26,6 +26,8 @@ var List = []Mutation{
 	{"pid-one-starts-nobody", "internal/homesocket", "TestWhatPidOneStartedIsBelowIt"},
 	{"pid-one-does-not-reap", "e2e", "TestPidOneReapsAStormOfOrphansAndKnowsHowItsWorkersEnded"},
 	{"layer-is-a-volume", "internal/volume", "TestEachFileSystemIsOfTheKindThatDecides"},
+	{"look-fills-the-disk", "internal/sqlite", "TestALookAtACrashedDatabaseLeavesNothingAndFillsNoDisk"},
+	{"temporary-is-always-there", "config", "TestADirectoryThatTakesNoTemporaryFilesIsNamedAndTheHomeUsed"},
 	{"lock-beside-is-unseen", "e2e", "TestTheHomeBehindARealFUSEMountHasOneDaemon"},
 	{"home-lock-is-ignored", "config", "TestAHeldHomeNamesItsHolder"},
 	{"tools-weigh-nothing", "gateway", "TestAGuestsToolsWeighInTheWindow"},

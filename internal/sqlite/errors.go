@@ -146,6 +146,15 @@ var advices = map[Class]advice{
 // readOnlyDisk is the advice where the file is not to blame: a kernel that meets an error stops writing to the whole disk.
 var readOnlyDisk = advice{problem.Denied, "cannot be written: its file system is read-only", "see the kernel log for why, and mount it writable again"}
 
+// noTemporary is the advice where the database is not to blame: what a statement has no memory for goes into a file without a name, and
+// there is no place for one.
+func noTemporary() advice {
+	return advice{
+		problem.Unavailable, "needs a temporary file, and none can be made in " + os.TempDir(),
+		"make that directory again, one that this user can write; or set TMPDIR to one and restart",
+	}
+}
+
 // explain turns an error of SQLite or of the disk into the one a person reads. Errors of a caller's own function
 // and problems that are explained already pass unchanged, and so does an ended context.
 func (f *File) explain(err error, fate string) error {
@@ -163,6 +172,9 @@ func (f *File) explain(err error, fate string) error {
 	}
 	if errors.Is(err, syscall.EROFS) {
 		advice = readOnlyDisk
+	}
+	if errors.Is(err, sqlite3.IOERR_GETTEMPPATH) {
+		advice = noTemporary()
 	}
 	if class == Corrupt {
 		advice.remedy = RepairRemedy(f.opts.Label)

@@ -3,13 +3,16 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/url"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/ncruces/go-sqlite3"
 
+	"gatewayd/internal/mutation"
 	"gatewayd/internal/problem"
 )
 
@@ -45,18 +48,37 @@ func (f *File) lookThrough(ctx context.Context, name string, flags sqlite3.OpenF
 	return nil
 }
 
-// lookAtCopy lets SQLite play the journal back into a copy. Where no copy can be made the file is asked itself.
+// lookAtCopy lets SQLite play the journal back into a copy, which lies beside the database and is gone afterwards; what a killed process left of
+// one is removed by the next that looks. Where none can be made that is said, and the file is asked itself.
 func (f *File) lookAtCopy(ctx context.Context, journal string) error {
-	dir, err := os.MkdirTemp("", "look-")
+	sweepBorrowed(f.dir())
+	whole, remove, err := f.copyToLookAt(journal)
+	defer remove()
 	if err != nil {
-		return nil
-	}
-	defer os.RemoveAll(dir)
-	whole := filepath.Join(dir, "copy.db")
-	if copyFile(f.path, whole) != nil || copyFile(journal, whole+"-journal") != nil {
+		f.log.Warn("database is opened without a look at a copy of it first: none can be made", "path", f.path, "error", err)
 		return nil
 	}
 	return f.lookThrough(ctx, whole, sqlite3.OPEN_READWRITE)
+}
+
+// copyToLookAt copies a database with its journal, unless they would fill the disk.
+func (f *File) copyToLookAt(journal string) (whole string, remove func(), err error) {
+	needs := bytesAt(f.path) + bytesAt(journal) + spaceLeft
+	if free, ferr := f.opts.seams.free(f.dir()); ferr == nil && free < needs && !mutation.On("look-fills-the-disk") {
+		return "", func() {}, fmt.Errorf("it needs %d MiB, and %d MiB are free: %w", needs>>20, free>>20, syscall.ENOSPC)
+	}
+	dir, err := os.MkdirTemp(f.dir(), borrowedDir)
+	if err != nil {
+		return "", func() {}, err
+	}
+	held, err := os.Open(dir)
+	remove = func() { _ = errors.Join(os.RemoveAll(dir), held.Close()) }
+	if err != nil {
+		return "", remove, err
+	}
+	tryHold(held)
+	whole = filepath.Join(dir, borrowedName)
+	return whole, remove, errors.Join(copyFile(f.path, whole), copyFile(journal, whole+"-journal"))
 }
 
 func copyFile(from, to string) error {
