@@ -129,6 +129,9 @@ func (w work) killAtEach(t *testing.T, base string) {
 	path := copyStore(t, base)
 	before := state(t, path)
 	w.cutBefore(t, path, 0)
+	if w.between != nil {
+		w.between(t, path)
+	}
 	after := state(t, path)
 	var states, cut []string
 	strides := w.strides
