@@ -121,25 +121,38 @@ func (m NewMessage) scrub() NewMessage {
 
 // verify proves inside the transaction that the session takes rows and that this lease may write them.
 func verify(tx *sqlite.Tx, l Lease) error {
-	var token, reason *string
-	var expires *int64
-	found, err := tx.Row(`SELECT l.token, l.expires_at, s.end_reason FROM sessions s
- LEFT JOIN leases l ON l.session_id = s.id AND l.kind = 'turn' WHERE s.id = ?`, []any{l.Session}, &token, &expires, &reason)
+	holds, expires, err := heldLease(tx, l, Turn)
 	switch {
 	case err != nil:
-		return fmt.Errorf("verify turn lease: %w", err)
-	case !found:
-		return errSessionMissing(l.Session)
-	case reason != nil:
-		return errSessionEnded(l.Session, *reason)
-	case token == nil || l.Kind != Turn || *token != l.Token:
+		return err
+	case !holds:
 		return errLeaseLost(l)
 	}
-	if now := time.Now(); *expires <= now.UnixMicro() {
+	if now := time.Now(); !expires.After(now) {
 		l.Expires = now.Add(max(l.TTL, time.Second))
 		return renew(tx, l)
 	}
 	return nil
+}
+
+// heldLease says whether a lease is still the one of its session, and until when that was promised. A session that is
+// gone or has ended is an error.
+func heldLease(tx *sqlite.Tx, l Lease, kind LeaseKind) (holds bool, expires time.Time, err error) {
+	var token, reason *string
+	var at *int64
+	found, err := tx.Row(`SELECT l.token, l.expires_at, s.end_reason FROM sessions s
+ LEFT JOIN leases l ON l.session_id = s.id AND l.kind = ? WHERE s.id = ?`, []any{string(kind), l.Session}, &token, &at, &reason)
+	switch {
+	case err != nil:
+		return false, time.Time{}, fmt.Errorf("verify %s lease: %w", kind, err)
+	case !found:
+		return false, time.Time{}, errSessionMissing(l.Session)
+	case reason != nil:
+		return false, time.Time{}, errSessionEnded(l.Session, *reason)
+	case token == nil || l.Kind != kind || *token != l.Token:
+		return false, time.Time{}, nil
+	}
+	return true, time.UnixMicro(*at), nil
 }
 
 const insertMessage = `INSERT INTO messages(` + messageColumns + `, session_id)

@@ -3,7 +3,6 @@ package sessiondb
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"gatewayd/internal/mutation"
@@ -23,20 +22,13 @@ func (s *Store) AcquireCompaction(ctx context.Context, session string, h Holder,
 // verifyCompaction proves inside the transaction that the session goes on and that this compaction is still the one.
 // Unlike a turn's, a lease that ran out is not renewed: the summary was made too long ago to be trusted.
 func verifyCompaction(tx *sqlite.Tx, l Lease) error {
-	var token, reason *string
-	var expires *int64
-	found, err := tx.Row(`SELECT l.token, l.expires_at, s.end_reason FROM sessions s
- LEFT JOIN leases l ON l.session_id = s.id AND l.kind = 'compaction' WHERE s.id = ?`, []any{l.Session}, &token, &expires, &reason)
+	holds, expires, err := heldLease(tx, l, Compacting)
 	switch {
 	case err != nil:
-		return fmt.Errorf("verify compaction lease: %w", err)
-	case !found:
-		return errSessionMissing(l.Session)
-	case reason != nil:
-		return errSessionEnded(l.Session, *reason)
+		return err
 	case mutation.On("compaction-without-lease"):
 		return nil
-	case l.Kind != Compacting || token == nil || *token != l.Token || *expires <= time.Now().UnixMicro():
+	case !holds || !expires.After(time.Now()):
 		return errLeaseLost(l)
 	}
 	return nil

@@ -11,10 +11,10 @@ import (
 const (
 	lostResponses = `SELECT ` + responseColumns + ` FROM responses ORDER BY created_at, id`
 	takeResponse  = `INSERT INTO responses(` + responseColumns + `) SELECT ?1, ?2, ?3, ?4, ?5, ?6,
- coalesce((SELECT max(id) FROM messages WHERE session_id = ?2 AND turn_id = ?6), ?7), ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?15, ?16
+ coalesce((SELECT max(id) FROM messages WHERE session_id = ?2 AND turn_id = ?6), ?7), ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16
  WHERE EXISTS (SELECT 1 FROM sessions WHERE id = ?2) ON CONFLICT(id) DO NOTHING`
 	lostRuns = `SELECT ` + runColumns + ` FROM runs ORDER BY created_at, id`
-	takeRun  = `INSERT INTO runs(` + runColumns + `) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14
+	takeRun  = `INSERT INTO runs(` + runColumns + `) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15
  WHERE EXISTS (SELECT 1 FROM sessions WHERE id = ?2) ON CONFLICT(id) DO NOTHING`
 	lostEvents = `SELECT seq, name, body, created_at FROM run_events WHERE run_id = ? ORDER BY seq`
 )

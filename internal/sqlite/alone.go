@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/ncruces/go-sqlite3"
@@ -55,12 +54,12 @@ func ownDescriptors(path string) (n int) {
 	if err != nil || here == (inode{}) {
 		return 0
 	}
-	found, err := procfs.OpenFiles(func(target string) bool { return target == path })
+	found, err := procfs.OwnFiles(func(target string) bool { return target == path })
 	if err != nil {
 		return 0 // Holders has said so
 	}
 	for _, fd := range found {
-		if fd.PID == os.Getpid() && here.is(fd.Dev, fd.Ino) {
+		if here.is(fd.Dev, fd.Ino) {
 			n++
 		}
 	}
