@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -142,49 +141,6 @@ func TestSystemdIsToldHowTheDaemonIsFromItsStartToItsEnd(t *testing.T) {
 		t.Errorf("code %d, signal %d", code, signal)
 	}
 	<-ended
-}
-
-// fill takes all places of an API, with clients that have asked for one thing and keep their connection. It gives the function that leaves them.
-func fill(t *testing.T, dial func(context.Context, string, string) (net.Conn, error), addr string, places int) (leave func()) {
-	t.Helper()
-	var conns []net.Conn
-	for range places {
-		conn, err := dial(t.Context(), "tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		conns = append(conns, conn)
-		_, _ = fmt.Fprint(conn, "GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n") // the last ones may wait, for the daemon's own question
-	}
-	return func() {
-		for _, conn := range conns {
-			_ = conn.Close()
-		}
-	}
-}
-
-// One part of the daemon stands still: nobody gets in any more. It is no longer fed, and ends itself before the manager would kill it.
-func TestAPartThatHangsIsToldOverTheSocketAndEndsTheDaemon(t *testing.T) {
-	supervisor, environ := newManager(t)
-	home := newHome(t, "model: {provider: offline}\napi: {max_connections: 16}\n")
-	d := launchIn(t, home, home, []string{environ, "WATCHDOG_USEC=3000000"})
-	d.ready()
-	supervisor.hears("WATCHDOG=1")
-	leave := fill(t, (&net.Dialer{}).DialContext, strings.TrimPrefix(d.base, "http://"), 16)
-	defer leave()
-	supervisor.hears("STATUS=no sign of life from api")
-	if code, signal := d.end(); code != 75 || signal != 0 {
-		t.Errorf("code %d, signal %d", code, signal)
-	}
-	names, _ := filepath.Glob(filepath.Join(home, "logs", "stacks-*.log"))
-	if log := d.log.String(); len(names) != 1 || !strings.Contains(log, "no sign of life from api") {
-		t.Errorf("stacks %q, log:\n%s", names, log)
-	}
-	again := start(t, home)
-	if out, errs, code := cli(t, home, "status"); code != 0 || !strings.Contains(out, "no sign of life from api") {
-		t.Errorf("status of the next: %d %s%s", code, out, errs)
-	}
-	again.stop()
 }
 
 // A stop of the daemon leaves a worker at work; the next daemon finds it, and its card is done once.

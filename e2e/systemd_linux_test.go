@@ -147,16 +147,16 @@ func TestSystemdStartsAgainWhatDiedAndNotWhatIsMisconfigured(t *testing.T) {
 func TestSystemdStartsADaemonAgainOfWhichAPartHangs(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	s := m.install("model: {provider: offline}\napi: {max_connections: 16}\n")
+	s := m.install("model: {provider: offline}\n")
 	s.dropIn("[Service]\nRestartSec=100ms\nWatchdogSec=4\n")
 	m.run("systemctl", "restart", s.unit)
 	before := m.show(s.unit, "MainPID")
-	held := fill(t, m.dial, "127.0.0.1:8642", 16)
+	release := jam(t, m.file(s.home+"/state.db"))
 	s.until("another process runs", func() bool { pid := m.show(s.unit, "MainPID"); return pid != "0" && pid != before })
-	held()
+	release()
 	s.becomes("ActiveState", "active")
-	s.says("3 gatewayd: actor is silent, watchdog is not fed actor=api", "3 gatewayd: ended at once reason=\"no sign of life from api\" code=75", "gatewayd: last run how=failed")
-	if stacks := m.types("cat " + s.home + "/logs/stacks-*.log"); !strings.Contains(stacks, "no sign of life from api") || !strings.Contains(stacks, "goroutine ") {
+	s.says("3 gatewayd: actor is silent, watchdog is not fed actor=state.db", "3 gatewayd: ended at once reason=\"no sign of life from state.db\" code=75", "gatewayd: last run how=failed")
+	if stacks := m.types("cat " + s.home + "/logs/stacks-*.log"); !strings.Contains(stacks, "no sign of life from state.db") || !strings.Contains(stacks, "goroutine ") {
 		t.Errorf("stacks: %.300s", stacks)
 	}
 	if n := m.show(s.unit, "NRestarts"); n != "1" {

@@ -21,6 +21,7 @@ import (
 
 	"gatewayd/config"
 	"gatewayd/gateway"
+	"gatewayd/gateway/api"
 	"gatewayd/gateway/keys"
 	"gatewayd/gateway/provider"
 	"gatewayd/gateway/runs"
@@ -57,6 +58,7 @@ type daemon struct {
 	keys     *keys.Store
 	signer   worker.Signer
 	listener net.Listener
+	places   *api.Limited // of the address
 	socket   net.Listener // of the home; nil: there is none
 	hosts    []string     // names that the certificate is for
 	volumes  []volume.Volume

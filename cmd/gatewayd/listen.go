@@ -38,7 +38,8 @@ func (d *daemon) bind(ctx context.Context) (err error) {
 	if err := d.config.API.CheckBound(d.listener.Addr()); err != nil && (handed == nil || !mutation.On("handed-address-is-not-looked-at")) {
 		return err
 	}
-	d.listener = api.Limit(d.listener, d.config.API.MaxConnections, d.log)
+	d.places = api.Limit(d.listener, d.config.API.MaxConnections, d.log)
+	d.listener = d.places
 	scheme := "http://"
 	if d.config.API.TLS() {
 		scheme = "https://"

@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"sync"
 	"time"
 
+	"gatewayd/internal/homesocket"
+	"gatewayd/internal/mutation"
 	"gatewayd/internal/problem"
 	"gatewayd/internal/sqlite"
 )
@@ -40,7 +44,7 @@ func (d *daemon) watch(ctx context.Context) error {
 
 // welcome announces the daemon when its door is open: when the API answers and the conversations take messages.
 func (d *daemon) welcome(ctx context.Context) {
-	for d.askAPI(ctx) != nil || !d.gateway.Open() {
+	for d.knock(ctx, nil) != nil || !d.gateway.Open() {
 		if wait(ctx, 20*time.Millisecond); ctx.Err() != nil || d.leaves() {
 			return
 		}
@@ -75,13 +79,37 @@ func (d *daemon) follow(ctx context.Context, p probe) {
 	d.watchdog.Probe(ctx, p.name, silence, p.ask)
 }
 
-// askAPI goes through the listener, like any client, and through no proxy.
+// knockTime is how long a door that is not full may take to answer.
+const knockTime = 3 * time.Second
+
+// askAPI goes through the home's socket, which has no bound and leads into the same server. At the address all places may be taken, for
+// as long as those who have them like: who waits there waits in order, and a restart would only cost the others their turns.
 func (d *daemon) askAPI(ctx context.Context) error {
+	switch {
+	case mutation.On("full-house-is-silence"):
+		return d.knock(ctx, nil)
+	case d.socket != nil:
+		return d.knock(ctx, func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return homesocket.Dial(ctx, d.config.Home, apiSocket)
+		})
+	case d.places.Full():
+		return nil
+	}
+	bound, cancel := context.WithTimeout(ctx, knockTime)
+	defer cancel()
+	if err := d.knock(bound, nil); err != nil && !d.places.Full() {
+		return err
+	}
+	return nil
+}
+
+// knock asks for something small, at the address where dial is nil, and through no proxy.
+func (d *daemon) knock(ctx context.Context, dial func(ctx context.Context, network, addr string) (net.Conn, error)) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.listener.Addr().String()+"/health", nil)
 	if err != nil {
 		return err
 	}
-	self := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	self := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: dial}}
 	resp, err := self.Do(req)
 	if err != nil {
 		return err
@@ -95,8 +123,8 @@ func (d *daemon) askConversations(context.Context) error {
 	return nil
 }
 
-// askState reads one row through the reader that the API uses. A store that is being opened anew is a store's trouble,
-// told by /health; starting this process again would not help it.
+// askState reads a row of the file through the reader that the API uses. A store that answers with an error, or is being opened anew, is in
+// trouble of its own, told by /health, and starting this process again would not help it; one that does not answer hangs.
 func (d *daemon) askState(ctx context.Context) error {
 	store, release, err := d.store.now()
 	if problem.Is(err, problem.Unavailable) {
@@ -106,11 +134,15 @@ func (d *daemon) askState(ctx context.Context) error {
 		return err
 	}
 	defer release()
-	return store.File().Read(ctx, func(c *sqlite.Conn) error {
+	err = store.File().Read(ctx, func(c *sqlite.Conn) error {
 		var one int64
-		_, err := c.Row("SELECT 1", nil, &one)
+		_, err := c.Row("SELECT 1 FROM sqlite_schema LIMIT 1", nil, &one)
 		return err
 	})
+	if _, answered := errors.AsType[*problem.Error](err); answered && ctx.Err() == nil {
+		return nil
+	}
+	return err
 }
 
 // askDispatcher wants ticks to be no older than two of the slowest kind.

@@ -11,11 +11,12 @@ import (
 )
 
 // Limit lets so many connections of a listener be open at once. Others wait in the kernel until one ends; a log line says when that begins.
-func Limit(l net.Listener, most int, log *slog.Logger) net.Listener {
-	return &limited{Listener: l, places: make(chan struct{}, most), closed: make(chan struct{}), log: log}
+func Limit(l net.Listener, most int, log *slog.Logger) *Limited {
+	return &Limited{Listener: l, places: make(chan struct{}, most), closed: make(chan struct{}), log: log}
 }
 
-type limited struct {
+// Limited is a listener with so many places. Its methods are safe for concurrent use.
+type Limited struct {
 	net.Listener
 	places chan struct{}
 	closed chan struct{}
@@ -24,7 +25,7 @@ type limited struct {
 }
 
 // Accept waits for a place before it takes a connection.
-func (l *limited) Accept() (net.Conn, error) {
+func (l *Limited) Accept() (net.Conn, error) {
 	select {
 	case l.places <- struct{}{}:
 	default:
@@ -44,8 +45,11 @@ func (l *limited) Accept() (net.Conn, error) {
 	return &placed{Conn: conn, leave: sync.OnceFunc(func() { <-l.places })}, nil
 }
 
+// Full reports that every place is taken: who comes now waits.
+func (l *Limited) Full() bool { return len(l.places) == cap(l.places) }
+
 // Close ends the waiting too.
-func (l *limited) Close() error {
+func (l *Limited) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	return l.Listener.Close()
 }

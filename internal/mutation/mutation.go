@@ -192,6 +192,7 @@ var List = []Mutation{
 	{"drag-moves-without-asking", "gateway/web", "TestACardIsDraggedOnlyWhereTheServerLetsIt"},
 	{"planned-starts-count", "internal/lastrun", "TestStartsThatWereAskedForNeverWait"},
 	{"storm-begins-anew", "internal/lastrun", "TestStartsThatFollowDeathsTooOftenWaitLongerEachTime"},
+	{"full-house-is-silence", "e2e", "TestAFullHouseIsNoSilence"},
 	{"short-watchdog-is-not-minded", "systemd", "TestAPartThatHangsIsGivenUpBeforeTheServiceManagerKills"},
 	{"fed-daemon-waits-for-the-kill", "systemd", "TestAPartThatHangsIsGivenUpBeforeTheServiceManagerKills"},
 	{"uninstall-leaves-the-door", "cmd/gatewayd", "TestScripts/install_socket"},
