@@ -34,6 +34,9 @@ type Model struct {
 	// FirstTokenTimeout bounds the wait for the first token of an answer. While it is the default, the wait follows the place of
 	// the server (15 minutes for one on this machine), the length of the prompt and the rate at which the server was seen to read.
 	FirstTokenTimeout time.Duration `yaml:"first_token_timeout" default:"180s" min:"1s"`
+	// Slots lets a llama.cpp server be asked for its slots while a first token is awaited: one that gets further with the prompt is waited for,
+	// as long as request_timeout allows. auto asks servers on this machine and its own network.
+	Slots string `yaml:"slots" default:"auto" oneof:"auto on off"`
 	// StallTimeout bounds the silence between two pieces of a streamed answer.
 	StallTimeout time.Duration `yaml:"stall_timeout" default:"180s" min:"1s"`
 	// MaxRetries after the first try; 0 means one try and no more.

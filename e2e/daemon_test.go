@@ -73,14 +73,17 @@ func buildAndRun(m *testing.M) int {
 	return code
 }
 
-// builtProgram gives the program as it ships: static.
+// builtProgram gives the program as it ships: static; where these tests watch for races it does, too.
 func builtProgram() (string, error) {
 	if built := os.Getenv(programEnv); built != "" {
 		return built, nil
 	}
 	path := filepath.Join(scratch, "gatewayd")
-	build := exec.Command("go", "build", "-tags", buildTags, "-ldflags", "-s -w", "-o", path, "../cmd/gatewayd")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	args := append([]string{"build", "-tags", buildTags, "-ldflags", "-s -w", "-o", path}, raceBuild...)
+	build := exec.Command("go", append(args, "../cmd/gatewayd")...)
+	if raceBuild == nil {
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	}
 	build.Stdout, build.Stderr = os.Stderr, os.Stderr
 	return path, build.Run()
 }

@@ -126,7 +126,7 @@ func (m *models) common(keyFile string) provider.Options {
 	c := m.loaded.Model
 	options := provider.Options{
 		Effort: c.ReasoningEffort, CacheTTL: c.CacheTTL,
-		RequestTimeout: c.RequestTimeout, FirstToken: c.FirstTokenTimeout, Stall: c.StallTimeout, MaxRetries: c.MaxRetries, BreakerAfter: c.BreakerAfter, Log: m.log,
+		RequestTimeout: c.RequestTimeout, FirstToken: c.FirstTokenTimeout, Slots: c.Slots, Stall: c.StallTimeout, MaxRetries: c.MaxRetries, BreakerAfter: c.BreakerAfter, Log: m.log,
 	}
 	if m.loaded.Origins["model.first_token_timeout"].Source == config.FromDefault {
 		options.FirstToken = 0 // the provider looks where the server is and how fast it reads

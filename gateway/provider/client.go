@@ -40,6 +40,7 @@ type Options struct {
 	RequestTimeout time.Duration // one attempt, from the call to the last byte
 	FirstToken     time.Duration // until something meaningful arrives; 0: by the place of the server, the prompt and the measured rate
 	Stall          time.Duration // between two meaningful chunks; comments do not count
+	Slots          string        // whether llama.cpp's slots are looked at meanwhile: SlotsAuto (or empty), SlotsOn, SlotsOff
 	MaxRetries     int           // attempts after the first; 0 is none
 	BreakerAfter   int           // silent calls in a row that open the breaker; 0 is DefaultBreakerAfter, below 0 never
 
@@ -72,9 +73,11 @@ type client struct {
 	http    atomic.Pointer[http.Client]
 	breaker breaker
 	ledger  ledger
-	pace    pace
-	jitter  func() float64
-	pause   func(context.Context, time.Duration, func(Delta)) bool
+
+	slotless atomic.Bool // it has no slots to tell of
+	pace     pace
+	jitter   func() float64
+	pause    func(context.Context, time.Duration, func(Delta)) bool
 
 	mu     sync.Mutex
 	name   string
@@ -201,17 +204,27 @@ func (c *client) route(ctx context.Context, request Request, show *screen, stand
 
 // screen is what the caller has seen. Reasoning that an earlier attempt showed is not shown a second time, text never is.
 type screen struct {
+	mu              sync.Mutex // a sign of life may come beside the stream
 	sink            func(Delta)
 	text, reasoning bool
 	mute            bool
 }
 
 func (s *screen) show(delta Delta) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.mute {
 		delta.Reasoning = ""
 	}
 	s.text = s.text || delta.Text != ""
 	s.reasoning = s.reasoning || delta.Reasoning != ""
+	emit(s.sink, delta)
+}
+
+// sign shows what is no part of an answer.
+func (s *screen) sign(delta Delta) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	emit(s.sink, delta)
 }
 

@@ -114,7 +114,7 @@ type Response struct {
 	Window          int    // of a fallback that answered, in tokens; 0: the first model did, or nobody said
 }
 
-// Model answers requests. It is safe for concurrent use. Complete calls the sink from one goroutine, never after it returned, and
+// Model answers requests. It is safe for concurrent use. Complete calls the sink one call at a time, never after it returned, and
 // every error it returns is an *Error.
 type Model interface {
 	Complete(ctx context.Context, request Request, sink func(Delta)) (Response, error)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"gatewayd/internal/mutation"
@@ -30,13 +31,16 @@ const (
 // clock ends an attempt that takes too long. Only meaningful chunks move it: a proxy that sends comments while the model hangs must
 // not look alive.
 type clock struct {
-	whole, silence *time.Timer
-	first, stall   time.Duration
-	phase          error // what it means when silence fires now
-	begun          time.Time
-	waited         time.Duration // for the first meaningful chunk
-	told           time.Time     // when progress was last told
-	cancel         context.CancelCauseFunc
+	whole        *time.Timer
+	first, stall time.Duration
+	begun        time.Time
+	waited       time.Duration // for the first meaningful chunk
+	told         time.Time     // when progress was last told
+	cancel       context.CancelCauseFunc
+
+	mu      sync.Mutex // guards what follows
+	silence *time.Timer
+	phase   error // what it means when silence fires now
 }
 
 func (c *client) startClock(cancel context.CancelCauseFunc, first time.Duration) *clock {
@@ -48,6 +52,8 @@ func (c *client) startClock(cancel context.CancelCauseFunc, first time.Duration)
 
 // await starts the silence anew.
 func (k *clock) await(phase error, d time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	if k.silence != nil {
 		k.silence.Stop()
 	}
@@ -58,8 +64,15 @@ func (k *clock) await(phase error, d time.Duration) {
 	k.silence = time.AfterFunc(d, func() { k.cancel(phase) })
 }
 
+// awaits reports that the silence would mean this now.
+func (k *clock) awaits(phase error) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.phase == phase
+}
+
 func (k *clock) moved() {
-	if k.phase != errStall {
+	if !k.awaits(errStall) {
 		k.waited = time.Since(k.begun)
 		k.await(errStall, k.stall)
 		return
@@ -67,9 +80,22 @@ func (k *clock) moved() {
 	k.silence.Reset(k.stall)
 }
 
+// alive starts the wait for a first token anew, because something else than the stream tells that the server works.
+func (k *clock) alive(show *screen) {
+	k.mu.Lock()
+	waiting := k.phase == errFirstToken
+	if waiting {
+		k.silence.Reset(k.first)
+	}
+	k.mu.Unlock()
+	if waiting {
+		show.sign(Delta{})
+	}
+}
+
 // reading starts the wait for a first token anew, because the server got further with the prompt, and tells so now and then.
 func (k *clock) reading(p progress, show *screen) {
-	if k.phase != errFirstToken {
+	if !k.awaits(errFirstToken) {
 		return
 	}
 	k.silence.Reset(k.first)
@@ -78,20 +104,22 @@ func (k *clock) reading(p progress, show *screen) {
 		k.told = now
 		sign.Notice = fmt.Sprintf("the model server has read %d %% of the prompt (%d of %d tokens)", 100*p.read/p.of, p.read, p.of)
 	}
-	emit(show.sink, sign)
+	show.sign(sign)
 }
 
 func (k *clock) stop() {
 	k.whole.Stop()
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	k.silence.Stop()
 }
 
 // attempt is one call on the wire.
 func (c *client) attempt(parent context.Context, k *call) (Response, *Error) {
 	ctx, cancel := context.WithCancelCause(parent)
-	defer cancel(nil)
 	clock := c.startClock(cancel, c.firstToken(len(k.body)/bytesPerToken, k.slow))
-	defer clock.stop()
+	watched := c.watchSlots(ctx, clock, k.show)
+	defer func() { clock.stop(); cancel(nil); watched() }()
 	answer := &assembly{}
 	err := c.receive(ctx, clock, k, answer)
 	if err == nil || answer.finish != "" && parent.Err() == nil {
@@ -186,7 +214,7 @@ func (c *client) follow(chunks chunkReader, clock *clock, answer *assembly, show
 		if answer.finish == "error" {
 			return &Error{Class: ServerError, Message: "the server ended the answer with an error it did not name"}
 		}
-		if answer.finish != "" && clock.phase != errFinished {
+		if answer.finish != "" && !clock.awaits(errFinished) {
 			clock.await(errFinished, finishGrace)
 		} else if meaningful && answer.finish == "" {
 			clock.moved()

@@ -26,10 +26,11 @@ type Options struct {
 	Script []Response             // one per request, in the order of arrival
 	Each   func(Request) Response // asked when the script is used up; nil: an error
 
-	PromptTokens func(Request) int64 // what an answer without a Usage of its own reports for the prompt; nil: 10
-	Addr         string              // where to listen; empty: 127.0.0.1 with a free port
-	Listener     net.Listener        // instead of Addr: one that somebody else made, such as one inside a container
-	Control      bool                // other processes may add to the script and read the requests; see Serve
+	Slots        func(n int) Response // answers the nth look at /slots, from 1; nil, and no response: there are none
+	PromptTokens func(Request) int64  // what an answer without a Usage of its own reports for the prompt; nil: 10
+	Addr         string               // where to listen; empty: 127.0.0.1 with a free port
+	Listener     net.Listener         // instead of Addr: one that somebody else made, such as one inside a container
+	Control      bool                 // other processes may add to the script and read the requests; see Serve
 }
 
 // Request is what a client sent. Gone is closed when the client has left or was answered.
@@ -78,6 +79,7 @@ type Server struct {
 	requests []Request
 	changed  chan struct{} // closed and replaced with each request
 	calls    int
+	looks    int
 	closed   bool
 	faults   []string
 }
@@ -212,9 +214,24 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		}})
 	case strings.HasSuffix(r.URL.Path, "/chat/completions"), strings.HasSuffix(r.URL.Path, "/messages"):
 		s.complete(w, r, speech, key, body)
+	case s.opts.Slots != nil && strings.HasSuffix(r.URL.Path, "/slots"):
+		s.look(w, r)
 	default:
 		writeJSON(w, 404, envelope("no such address: "+r.URL.Path, "not_found"))
 	}
+}
+
+// look answers a look at the slots as llama.cpp does. It is no request of the record.
+func (s *Server) look(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	s.looks++
+	n := s.looks
+	s.mu.Unlock()
+	response := s.opts.Slots(n)
+	if response == nil {
+		response = Error{Status: 404, Message: "no such address: " + r.URL.Path}
+	}
+	response.answer(&reply{w: w, r: r, server: s, speech: chat{}, log: &Answer{}})
 }
 
 func (s *Server) complete(w http.ResponseWriter, r *http.Request, speech speech, key string, body []byte) {

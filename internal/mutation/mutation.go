@@ -33,6 +33,8 @@ var List = []Mutation{
 	{"tools-weigh-nothing", "gateway", "TestAGuestsToolsWeighInTheWindow"},
 	{"long-turns-are-told-without-texts", "gateway", "TestWhoComesIntoALongTurnHearsAllOfIt"},
 	{"told-history-is-a-strangers", "gateway/api", "TestARunThatWasCutOffBehindItsHistoryIsBegun"},
+	{"busy-slots-are-not-asked", "gateway/provider", "TestAServerThatIsBusyWithThePromptIsAlive"},
+	{"standing-still-is-alive", "gateway/provider", "TestAServerThatIsBusyWithThePromptIsAlive"},
 	{"resumed-without-wishes", "gateway", "TestATurnThatGoesOnKeepsWhatWasAskedOfItsAnswers"},
 	{"wishes-have-no-bounds", "gateway/api", "TestWhatAClientAsksOfAnAnswerReachesTheTurn"},
 	{"typed-during-an-answer-is-lost", "e2e", "TestWhatIsTypedDuringAnAnswerIsAnsweredNext"},
