@@ -214,13 +214,13 @@ func (g *Gateway) Say(ctx context.Context, say Say, sink func(Event)) (Result, e
 	if err != nil {
 		return Result{}, err
 	}
-	if say.Text == "" && say.Wire == "" {
-		return Result{}, &problem.Error{Kind: problem.Invalid, Thing: "the message", What: "is empty", Fate: "nothing was stored"}
+	if err := say.usable(); err != nil {
+		return Result{}, err
 	}
 	if err := g.opts.Store.Writable(); err != nil {
 		return Result{}, explained(err, "the store")
 	}
-	session, err := g.resolve(ctx, say)
+	session, err := g.sessionOf(ctx, say)
 	if err != nil {
 		return Result{}, err
 	}

@@ -40,8 +40,9 @@ func (g *Gateway) Steer(ctx context.Context, session, text string) (Accepted, er
 
 // admit refuses what no turn can be made of, and finds the session.
 func (g *Gateway) admit(ctx context.Context, say Say) (sessiondb.Session, error) {
-	if say.Text == "" && say.Wire == "" {
-		return sessiondb.Session{}, &problem.Error{Kind: problem.Invalid, Thing: "the message", What: "is empty", Fate: "nothing was stored"}
+	say.Detached = true
+	if err := say.usable(); err != nil {
+		return sessiondb.Session{}, err
 	}
 	if err := g.opts.Store.Writable(); err != nil {
 		return sessiondb.Session{}, explained(err, "the store")

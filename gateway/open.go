@@ -38,6 +38,9 @@ func (t *turn) open() error {
 	if t.say.pending != nil {
 		return t.reopen()
 	}
+	if t.say.Continue {
+		return t.goOnward()
+	}
 	rows, fixed, err := t.g.mend(t.ctx, t.lease)
 	if err != nil {
 		return t.notOpened(err)

@@ -19,6 +19,10 @@ type Say struct {
 	Text    string // what the person wrote: shown and searched
 	Wire    string // what the model gets instead, when it differs (context, sender's name); empty means Text
 
+	// Continue is a turn without a message: the model goes on from the results of calls with which the rows of Session end, and no row of a
+	// person is stored. Nothing is said beside, and it is bound to its caller. A Conflict problem where the rows end in another way.
+	Continue bool
+
 	// Images are what the person shows beside Text, by their bytes: at most provider.MaxImages of provider.MaxImage. The row's content
 	// has a caption for each, and its wire the very bytes that are sent.
 	Images []provider.Image

@@ -9,7 +9,8 @@ import (
 	"gatewayd/sessiondb"
 )
 
-// readChat reads the body of a turn in a session: {"input"} as runs have it. The session is made when there is none of that id.
+// readChat reads the body of a turn in a session: {"input"} as runs have it. An input of null says nothing: the model goes on from the results
+// with which the session ends.
 func (s *server) readChat(r *http.Request) (say gateway.Say, err error) {
 	if say.Session, err = sessionParam(r); err != nil {
 		return say, err
@@ -20,6 +21,11 @@ func (s *server) readChat(r *http.Request) (say gateway.Say, err error) {
 	}
 	var p prompt
 	if err := o.read(later("input"), sourceInto(&say.Source)); err != nil {
+		return say, err
+	}
+	if raw, there := o.fields["input"]; there && string(raw) == "null" {
+		say.Continue = true
+		_, err = s.Sessions.Session(r.Context(), say.Session)
 		return say, err
 	}
 	if err := p.takeInput(o, "input"); err != nil {

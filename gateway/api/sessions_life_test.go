@@ -3,6 +3,7 @@ package api
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -99,6 +100,9 @@ func TestASessionIsForkedAndSpokenTo(t *testing.T) {
 		if last = e; e.name == "assistant.delta" {
 			text += e.data["delta"].(string)
 		}
+	}
+	if status, got := h.post(t, http.MethodPost, "/api/sessions/s/chat", `{"input":null}`); status != http.StatusConflict || !strings.Contains(fmt.Sprint(got), "nothing to go on from") {
+		t.Errorf("nothing said behind an answer: %d %v", status, got)
 	}
 	if text != "two, word by word" || last.name != "run.completed" || last.data["output"] != text {
 		t.Errorf("%q, %v", text, last)

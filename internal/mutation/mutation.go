@@ -35,6 +35,7 @@ var List = []Mutation{
 	{"told-history-is-a-strangers", "gateway/api", "TestARunThatWasCutOffBehindItsHistoryIsBegun"},
 	{"busy-slots-are-not-asked", "gateway/provider", "TestAServerThatIsBusyWithThePromptIsAlive"},
 	{"standing-still-is-alive", "gateway/provider", "TestAServerThatIsBusyWithThePromptIsAlive"},
+	{"goes-on-from-any-row", "gateway", "TestAConversationFromElsewhereGoesOnFromItsResults"},
 	{"resumed-without-wishes", "gateway", "TestATurnThatGoesOnKeepsWhatWasAskedOfItsAnswers"},
 	{"wishes-have-no-bounds", "gateway/api", "TestWhatAClientAsksOfAnAnswerReachesTheTurn"},
 	{"typed-during-an-answer-is-lost", "e2e", "TestWhatIsTypedDuringAnAnswerIsAnsweredNext"},
