@@ -111,6 +111,11 @@ func refusedByBreaker(p *playing) {
 	if !strings.Contains(p.probe.words(), "next try") {
 		p.t.Errorf("the probe was refused in the words %q", p.probe.words())
 	}
+	for _, want := range []string{"probe: ", " 0 calls\n", `"breaker_open":true`, `"silent":3`, "went silent for 3s", "left alone"} { // what tells a breaker from a slow answer
+		if report := p.report(); !strings.Contains(report, want) {
+			p.t.Errorf("the report of a failed probe lacks %q:\n%s", want, report)
+		}
+	}
 }
 
 func callsJSON(calls []chamber.SentCall) json.RawMessage {

@@ -63,6 +63,7 @@ type playing struct {
 	nonce   string
 	turn    heard
 	probe   heard
+	counts  string              // what the daemon itself counted of the model's server, and how its breaker stood, after the probe
 	rows    []sessiondb.Message // as the daemon left them
 	audit   sessiondb.Audit
 	started time.Time // of the turn
@@ -84,12 +85,16 @@ func perform(t *testing.T, p play) {
 		p.between(playing)
 	}
 	playing.secondTurn()
+	playing.counts = playing.serverCounts()
 	exit := playing.leave()
 	a := playing.account()
 	a.exit, a.code, a.signal = exit.took, exit.code, exit.signal
 	a.left = nobodyOf(t, playing.home, reapBound)
 	if found := judge(p, a); len(found) > 0 {
 		t.Errorf("%s\n%s", strings.Join(found, "\n"), playing.report())
+	}
+	if p.probed != nil {
+		p.probed(playing)
 	}
 	if p.after != nil {
 		p.after(playing)
@@ -200,11 +205,30 @@ func (p *playing) account() account {
 	return a
 }
 
+// serverCounts asks the daemon what it counted.
+func (p *playing) serverCounts() string {
+	var health struct {
+		Checks []struct {
+			Name string
+			Data json.RawMessage
+		}
+	}
+	if err := p.try("GET", "/health/detailed", nil, &health); err != nil {
+		return err.Error()
+	}
+	for _, check := range health.Checks {
+		if check.Name == "model" {
+			return string(check.Data)
+		}
+	}
+	return "nothing"
+}
+
 // report is what a person needs to tell a breaker from a slow answer: how often the model was called in each turn, how far
 // each answer came, and what the daemon logged of it.
 func (p *playing) report() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "turn: %v, %d calls; probe: %v, %d calls\n", p.turn.took, len(p.calls), p.probe.took, len(p.probes))
+	fmt.Fprintf(&b, "turn: %v, %d calls; probe: %v, %d calls\nthe daemon counted %s\n", p.turn.took, len(p.calls), p.probe.took, len(p.probes), p.counts)
 	for _, r := range p.model.Requests() {
 		fmt.Fprintf(&b, "call %d (%s): %d chunks, %d bytes sent to the model\n", r.N, r.Kind, r.Answered.Chunks(), len(r.Body))
 	}

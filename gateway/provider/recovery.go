@@ -74,14 +74,14 @@ func (k *call) once(ctx context.Context) (Response, *Error) {
 	permit, err := k.enter(ctx)
 	if err != nil {
 		left := interrupted(ctx, Response{})
-		k.c.breaker.settle(probe, left)
+		k.settle(probe, left)
 		return Response{}, left
 	}
 	defer permit.Leave()
 	k.attempts++
 	k.c.ledger.called()
 	response, failed := k.c.attempt(ctx, k)
-	k.c.breaker.settle(probe, failed)
+	k.settle(probe, failed)
 	if failed != nil {
 		k.c.ledger.note(failed, k.attempts)
 		k.hold(failed)
@@ -165,6 +165,19 @@ func (k *call) recover(ctx context.Context, failed *Error) *Error {
 	}
 	k.again(failed)
 	return nil
+}
+
+// settle tells the breaker how an admitted call ended, and the log when it opens, stays open behind its probe, and closes.
+func (k *call) settle(probe bool, failed *Error) {
+	b := &k.c.breaker
+	was := b.open()
+	b.settle(probe, failed)
+	switch is := b.open(); {
+	case is && (!was || probe):
+		k.c.opts.Log.Warn("model server is left alone, it went silent", "breaker", b.String())
+	case was && !is:
+		k.c.opts.Log.Info("model server answers again", "breaker", b.String())
+	}
 }
 
 // again prepares the next attempt: what this one cost is not forgotten, what it showed is not shown twice.
