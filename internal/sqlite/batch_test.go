@@ -31,6 +31,20 @@ func TestWaitingWritesShareOneTransaction(t *testing.T) {
 	}
 }
 
+func TestAWriteOfSomebodyWhoHasLeftIsNeverBegun(t *testing.T) {
+	f := mustOpen(t, testOptions(t))
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	for i := range 40 {
+		if err := f.Write(gone, insert(fmt.Sprint(i))); ClassOf(err) != Interrupted {
+			t.Fatalf("write %d: %v", i, err)
+		}
+	}
+	if n := count(t, f); n != 0 {
+		t.Errorf("%d rows were written", n)
+	}
+}
+
 // lock holds the write lock from outside until it is told to stop.
 func lock(t testing.TB, path string) (release func()) {
 	t.Helper()

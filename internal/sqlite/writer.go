@@ -107,6 +107,8 @@ func (w *writer) enqueue(ctx context.Context, r *request) error {
 	select {
 	case <-w.leaving:
 		return errClosed
+	case <-ctx.Done(): // who has left already is never served, however idle the writer is
+		return classify(Interrupted, "%s: not begun: %w", r.op.Label, context.Cause(ctx))
 	default:
 	}
 	select {
