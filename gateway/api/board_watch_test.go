@@ -4,51 +4,53 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
+	"time"
 
 	"gatewayd/kanban"
 )
 
 // However many watch a board, one goroutine looks; it has ended when the last of them has left, and a look that is under way ends first.
 func TestNobodyLooksAfterABoardThatNobodyWatches(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var looking, looks atomic.Int32
-		look := func(ctx context.Context, _ kanban.Slug, _ int64) (int64, newEvents, error) {
-			looks.Add(1)
-			looking.Add(1)
-			defer looking.Add(-1)
-			<-ctx.Done() // the board's file is slow
-			return 0, newEvents{}, ctx.Err()
+	var looking atomic.Int32
+	begun := make(chan kanban.Slug, 10)
+	look := func(ctx context.Context, slug kanban.Slug, _ int64) (int64, newEvents, error) {
+		looking.Add(1)
+		defer looking.Add(-1)
+		begun <- slug
+		<-ctx.Done() // the board's file is slow
+		return 0, newEvents{}, ctx.Err()
+	}
+	begins := func(slug kanban.Slug) {
+		t.Helper()
+		select {
+		case got := <-begun:
+			if got != slug {
+				t.Errorf("%s is looked at, want %s", got, slug)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%s is not looked at", slug)
 		}
-		var b boardWatch
-		first, second := b.join("plans", look), b.join("plans", look)
-		other := b.join("maps", look)
-		if first != second || first == other {
-			t.Error("two who watch one board do not share it")
+	}
+	var b boardWatch
+	first, second := b.join("plans", look), b.join("plans", look)
+	begins("plans")
+	other := b.join("maps", look)
+	begins("maps")
+	if first != second || first == other || len(begun) != 0 {
+		t.Error("two who watch one board do not share it")
+	}
+	for _, step := range []struct {
+		leaves kanban.Slug
+		looked int32
+	}{{"plans", 2}, {"plans", 1}, {"maps", 0}} {
+		b.leave(step.leaves)
+		if n := looking.Load(); n != step.looked || len(b.boards) != int(n) {
+			t.Fatalf("%d look when one has left %s, and %d boards are kept; want %d", n, step.leaves, len(b.boards), step.looked)
 		}
-		synctest.Wait()
-		if n := looking.Load(); n != 2 {
-			t.Errorf("%d look after two boards", n)
-		}
-		b.leave("plans")
-		synctest.Wait()
-		if n := looking.Load(); n != 2 {
-			t.Errorf("%d look when one of three has left", n)
-		}
-		b.leave("plans")
-		if n := looking.Load(); n != 1 {
-			t.Fatalf("%d look after one board when its last watcher has left the other", n)
-		}
-		b.leave("maps")
-		if n := looking.Load(); n != 0 || len(b.boards) != 0 {
-			t.Errorf("%d look, %d boards are kept", n, len(b.boards))
-		}
-		before := looks.Load()
-		again := b.join("plans", look)
-		synctest.Wait()
-		if again == first || looks.Load() != before+1 {
-			t.Error("who comes back is not looked for anew")
-		}
-		b.leave("plans")
-	})
+	}
+	if again := b.join("plans", look); again == first {
+		t.Error("who comes back watches a board that nobody looks at")
+	}
+	begins("plans")
+	b.leave("plans")
 }
