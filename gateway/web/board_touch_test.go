@@ -46,12 +46,19 @@ func TestAFingerThatMovesAtOnceScrollsAndLiftsNothing(t *testing.T) {
 		t.Errorf("the board is %d wide on a telephone of 390", wide)
 	}
 	x, y := w.middle(".card")
+	// A slow machine would let the finger rest between two commands of the test, so the clock of its rest stands still and is looked at.
+	w.do(chromedp.Evaluate[chromedp.Void](`void (() => {
+		const set = setTimeout, clear = clearTimeout;
+		window.began = window.resting = 0;
+		window.setTimeout = (f, ms, ...more) => ms === 400 ? (began++, resting++, -1) : set(f, ms, ...more);
+		window.clearTimeout = id => id === -1 ? void resting-- : clear(id);
+	})()`))
 	w.touch(input.DispatchTouchEventTypeTouchStart, x, y)
 	for i := range 8 {
 		w.touch(input.DispatchTouchEventTypeTouchMove, x, y-float64(30*(i+1)))
 	}
 	w.touch(input.DispatchTouchEventTypeTouchEnd, 0, 0)
-	w.until(`scrollY > 0 && !document.querySelector(".ghost")`)
+	w.until(`scrollY > 0 && began === 1 && resting === 0 && !document.querySelector(".ghost")`)
 	if n := h.asked("/move"); n != 0 {
 		t.Errorf("the server was asked %d times", n)
 	}
