@@ -8,10 +8,13 @@ import "errors"
 
 const (
 	containerEnv    = ""
+	machineEnv      = ""
 	containerFailed = 111
 )
 
 func beContainer(string) error { return errors.ErrUnsupported }
+
+func beMachine(string) error { return errors.ErrUnsupported }
 
 func mountMemory(string, bool, string) error { return errors.ErrUnsupported }
 

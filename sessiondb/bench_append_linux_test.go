@@ -2,7 +2,6 @@ package sessiondb
 
 import (
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -60,11 +59,6 @@ func BenchmarkAppend64(b *testing.B) {
 	many := float64(b.N*each*len(leases)) / time.Since(began).Seconds()
 	b.ReportMetric(many, "rows/s")
 	b.ReportMetric(many/one, "ratio")
-}
-
-func median(d []time.Duration) time.Duration {
-	slices.Sort(d)
-	return d[len(d)/2]
 }
 
 // floor is the least that a durable append can cost on this disk.

@@ -80,6 +80,11 @@ func BenchmarkLoad(b *testing.B) {
 }
 
 // bareLoad makes a Go value of every column and keeps none for longer than a row.
+func median(d []time.Duration) time.Duration {
+	slices.Sort(d)
+	return d[len(d)/2]
+}
+
 func bareLoad(stmt *sqlite3.Stmt, session string) (n int) {
 	var row [32]any
 	stmt.BindText(1, session)
