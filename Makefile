@@ -2,7 +2,7 @@
 
 version ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 
-.PHONY: build dist test image-test race lint bench whole soak older demo ci clean
+.PHONY: build dist test image-test arm64-test race lint bench whole soak older demo ci clean
 
 build: ## one static binary, stripped
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(version)' -o build/gatewayd ./cmd/gatewayd
@@ -15,6 +15,9 @@ test:
 
 image-test: ## a real engine compiles the program in the image's build stage, and runs it: minutes
 	go test ./e2e -run TestTheImageIsBuiltAndRunByARealEngine -v -count=1 -timeout 40m -args -image
+
+arm64-test: ## the arm64 program on Debian's arm64 kernel, in an emulated machine: minutes
+	deploy/arm64.sh
 
 race: ## SQLite itself is left out: it would be thirteen times slower and is not ours
 	go test -race -gcflags='github.com/ncruces/go-sqlite3-wasm/...=-race=false' ./registry ./reaper ./kanban/... ./gateway/... ./sessiondb ./config ./systemd

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -141,7 +142,7 @@ func TestTheHomeBehindARealFUSEMountHasOneDaemon(t *testing.T) {
 	for _, c := range []struct{ holds, comes string }{{native, mounted}, {mounted, native}} {
 		d := start(t, c.holds)
 		before := listing(t, native)
-		_, said, code := cli(t, c.comes, "--addr", "127.0.0.1:0")
+		said, code := refusedStart(t, c.comes)
 		if code != 78 || strings.Count(strings.TrimSpace(said), "\n") > 0 {
 			t.Errorf("exit code %d, want 78 and one line: %s", code, said)
 		}
@@ -156,6 +157,16 @@ func TestTheHomeBehindARealFUSEMountHasOneDaemon(t *testing.T) {
 		d.kill() // what it leaves in the lock blocks nobody
 		start(t, c.comes).stop()
 	}
+}
+
+// refusedStart starts a daemon that ought to refuse its home. One that does not is stopped.
+func refusedStart(t *testing.T, home string) (said string, code int) {
+	t.Helper()
+	d := launch(t, home)
+	late := time.AfterFunc(patience/3, func() { _ = d.child.Signal(syscall.SIGTERM) })
+	defer late.Stop()
+	code, _ = d.end()
+	return d.log.String(), code
 }
 
 // listing is each file of a home but those that its daemon writes by itself, with size and time.

@@ -93,7 +93,7 @@ func (p *podman) begin() string {
 	subnet := fmt.Sprintf("10.%d.%d.", 200+os.Getpid()>>8&31, os.Getpid()&255) // beside other runs of these tests
 	p.gateway = subnet + "1"
 	for _, step := range [][]string{
-		{"import", "-q", "-c", "ENV PATH=" + p.path(), "-c", "ENV GOPATH=/go", p.base(), buildStage},
+		{"import", "-q", "-c", "ENV PATH=" + p.path(), "-c", "ENV GOPATH=/go GOCACHE=/cache", p.base(), buildStage},
 		{"network", "create", "--disable-dns", "--subnet", subnet + "0/24", p.network},
 	} {
 		if out, code := p.run(step...); code != 0 && !strings.Contains(out, "already exists") {
@@ -155,7 +155,7 @@ func (p *podman) mounts() (args []string) {
 	}
 	if *compileImage {
 		lend(goRoot(p.t), "/usr/local/go", "ro")
-		for name, at := range map[string]string{"GOMODCACHE": "/go/pkg/mod", "GOCACHE": "/root/.cache/go-build"} {
+		for name, at := range map[string]string{"GOMODCACHE": "/go/pkg/mod", "GOCACHE": "/cache"} {
 			out, err := exec.Command("go", "env", name).Output()
 			if err != nil {
 				p.t.Fatal(err)
