@@ -60,14 +60,6 @@ func journalOf(t *testing.T, home string) byte {
 	return head[18]
 }
 
-func (d *daemon) turn(text string) []row {
-	d.t.Helper()
-	if err := d.say("s", text, nil); err != nil {
-		d.t.Fatal(err)
-	}
-	return d.rows("s")
-}
-
 func (d *daemon) kill() {
 	d.t.Helper()
 	_ = d.child.Signal(syscall.SIGKILL)

@@ -43,6 +43,15 @@ func (d *daemon) hang(session string) (procfs.Identity, chan error) {
 	return id, ended
 }
 
+// turn runs one of session s and gives the rows of the conversation.
+func (d *daemon) turn(text string) []row {
+	d.t.Helper()
+	if err := d.say("s", text, nil); err != nil {
+		d.t.Fatal(err)
+	}
+	return d.rows("s")
+}
+
 // say runs one turn.
 func (d *daemon) say(session, text string, out any) error {
 	req, err := http.NewRequest(http.MethodPost, d.base+"/v1/chat/completions", strings.NewReader(
