@@ -19,7 +19,7 @@ import (
 // Defaults of Options, each with its reason.
 const (
 	DefaultIterations = 90                // a long task's worth; a loop that needs more is lost
-	DefaultStall      = 600 * time.Second // longer than the longest silence of a slow local model before its first token
+	DefaultStall      = 600 * time.Second // waits for a model have bounds of their own and give signs meanwhile
 	DefaultGrace      = 20 * time.Second  // most turns end within it, and a supervisor's stop timeout is longer
 	DefaultLeaseTTL   = 300 * time.Second // two renewals may fail before a turn is lost
 	DefaultMailbox    = 32                // more messages than this waiting in one conversation is a loop between machines

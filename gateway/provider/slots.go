@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"path"
 	"strings"
-	"sync"
 	"time"
 
 	"gatewayd/internal/mutation"
@@ -43,16 +42,6 @@ func (s slots) works(before slots) bool {
 	return s.busy && (!s.counted || s.mark != before.mark || mutation.On("standing-still-is-alive"))
 }
 
-// watchSlots looks at the server's slots until the first token is there, and starts the wait for it anew whenever the server got further. The
-// request timeout bounds it all. wait returns when it has ended, which the end of ctx brings about at once.
-func (c *client) watchSlots(ctx context.Context, clock *clock, show *screen) (wait func()) {
-	var wg sync.WaitGroup
-	if c.asksSlots() {
-		wg.Go(func() { c.lookAtSlots(ctx, clock, show) })
-	}
-	return wg.Wait
-}
-
 // asksSlots says whether this is a server that may have slots: its own address, and nobody else's, is asked.
 func (c *client) asksSlots() bool {
 	if _, chat := c.dialect.(chatAPI); !chat || c.baseErr != nil || c.slotless.Load() {
@@ -61,6 +50,8 @@ func (c *client) asksSlots() bool {
 	return c.opts.Slots == SlotsOn || c.opts.Slots != SlotsOff && isLocal(c.base.Hostname())
 }
 
+// lookAtSlots looks at the server's slots until the first token is there or ctx ends, and starts the wait for it anew whenever the server got
+// further. The request timeout bounds it all.
 func (c *client) lookAtSlots(ctx context.Context, clock *clock, show *screen) {
 	tick := time.NewTicker(max(min(slotsEvery, clock.first/4), time.Millisecond))
 	defer tick.Stop()

@@ -107,6 +107,26 @@ func (k *clock) reading(p progress, show *screen) {
 	show.sign(sign)
 }
 
+// signEvery is how often an attempt that waits says so.
+const signEvery = 30 * time.Second
+
+// vouch gives a sign every signEvery until ctx ends: each wait of an attempt has a bound here, so that whoever watches for signs of life need
+// not give up earlier. A model on a workstation may be silent for longer than anything else in a turn.
+func (k *clock) vouch(ctx context.Context, show *screen) {
+	tick := time.NewTicker(signEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if !mutation.On("waits-give-no-sign") {
+			show.sign(Delta{})
+		}
+	}
+}
+
 func (k *clock) stop() {
 	k.whole.Stop()
 	k.mu.Lock()
@@ -118,8 +138,12 @@ func (k *clock) stop() {
 func (c *client) attempt(parent context.Context, k *call) (Response, *Error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	clock := c.startClock(cancel, c.firstToken(len(k.body)/bytesPerToken, k.slow))
-	watched := c.watchSlots(ctx, clock, k.show)
-	defer func() { clock.stop(); cancel(nil); watched() }()
+	var beside sync.WaitGroup
+	beside.Go(func() { clock.vouch(ctx, k.show) })
+	if c.asksSlots() {
+		beside.Go(func() { c.lookAtSlots(ctx, clock, k.show) })
+	}
+	defer func() { clock.stop(); cancel(nil); beside.Wait() }()
 	answer := &assembly{}
 	err := c.receive(ctx, clock, k, answer)
 	if err == nil || answer.finish != "" && parent.Err() == nil {

@@ -86,6 +86,23 @@ func TestCommentsDoNotLookAlive(t *testing.T) {
 	})
 }
 
+func TestWhoWaitsForAModelGivesSigns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{serve: func(_ int, w *pipeWriter) {
+			time.Sleep(800 * time.Second)
+			write(w, hello, stop, "[DONE]")
+			_ = w.Close()
+		}}
+		last, longest := time.Now(), time.Duration(0)
+		_, err := timed(t, w, Options{FirstToken: 900 * time.Second}).Complete(t.Context(), ask, func(Delta) {
+			longest, last = max(longest, time.Since(last)), time.Now()
+		})
+		if err != nil || longest > signEvery {
+			t.Errorf("%v, the longest silence was %s", err, longest)
+		}
+	})
+}
+
 func TestASlowTrickleIsOneCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{serve: func(_ int, w *pipeWriter) {

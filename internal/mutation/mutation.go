@@ -34,6 +34,7 @@ var List = []Mutation{
 	{"long-turns-are-told-without-texts", "gateway", "TestWhoComesIntoALongTurnHearsAllOfIt"},
 	{"told-history-is-a-strangers", "gateway/api", "TestARunThatWasCutOffBehindItsHistoryIsBegun"},
 	{"busy-slots-are-not-asked", "gateway/provider", "TestAServerThatIsBusyWithThePromptIsAlive"},
+	{"waits-give-no-sign", "gateway/provider", "TestWhoWaitsForAModelGivesSigns"},
 	{"standing-still-is-alive", "gateway/provider", "TestAServerThatIsBusyWithThePromptIsAlive"},
 	{"goes-on-from-any-row", "gateway", "TestAConversationFromElsewhereGoesOnFromItsResults"},
 	{"resumed-without-wishes", "gateway", "TestATurnThatGoesOnKeepsWhatWasAskedOfItsAnswers"},
