@@ -45,11 +45,11 @@ func TestADaemonElsewhereIsSpokenToInTLSOrNotAtAll(t *testing.T) {
 		says  string
 		heard bool
 	}{
-		"vouched for":            {[]string{"--addr", safe.URL, "--ca", ca}, 0, "of elsewhere is running", true},
+		"vouched for":            {[]string{"--addr", safe.URL, "--ca", ca}, 0, "of elsewhere", true},
 		"nobody vouches":         {[]string{"--addr", safe.URL}, 1, "--ca", false},
 		"another name":           {[]string{"--addr", "https://localhost" + port, "--ca", ca}, 1, "certificate for other names: example.com", false},
 		"in the clear":           {[]string{"--addr", strings.Replace(open.URL, "http:", "https:", 1)}, 1, "does not speak TLS", false},
-		"in the clear, as asked": {[]string{"--addr", open.URL}, 0, "of elsewhere is running", true},
+		"in the clear, as asked": {[]string{"--addr", open.URL}, 0, "of elsewhere", true},
 		"no file":                {[]string{"--addr", safe.URL, "--ca", home + "/none"}, 1, "cannot be read", false},
 		"no certificate":         {[]string{"--addr", safe.URL, "--ca", empty}, 1, "no certificate in PEM", false},
 		"a path":                 {[]string{"--addr", safe.URL + "/v1"}, 2, "HOST:PORT", false},
