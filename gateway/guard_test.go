@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -66,7 +67,8 @@ func TestACallThatWasCutOffIsSaidToBeTruncatedAndNeverRun(t *testing.T) {
 	h := newHouse(t, with(work), fakellm.Raw{Body: cutCall}, fakellm.Text{Text: "sorry"})
 	r := h.say(Say{Text: "go"})
 	rows := h.rows("s1")
-	if !r.Completed || shape(rows) != "user assistant+2 tool/failed tool assistant" || ran.Load() != 1 {
+	stored := []string{"user assistant+2 tool/failed tool assistant", "user assistant+2 tool tool/failed assistant"} // each as it came
+	if !r.Completed || !slices.Contains(stored, shape(rows)) || ran.Load() != 1 {
 		t.Fatalf("ran %d, %+v, %s", ran.Load(), r, shape(rows))
 	}
 	byID := results(rows[2:])

@@ -47,6 +47,7 @@ var reds = []red{
 	{"secrets", Warn, "there is no key", house(func(_ *testing.T, h *House) { h.Loaded.Model.BaseURL = "https://models.example/v1" }, lookSecrets)},
 	{"disk", Fail, "MiB free", func(*testing.T) []Check { return []Check{spaceOn("/d", 8<<20, 0, 0)} }},
 	{"disk", Warn, "more files fit", func(*testing.T) []Check { return []Check{spaceOn("/d", 1<<40, 1e6, 10)} }},
+	{"temporary", Warn, "takes no temporary files", house(func(t *testing.T, h *House) { t.Setenv("TMPDIR", h.Home+"/gone") }, lookTemporary)},
 	{"daemon", Warn, "is not running", house(func(*testing.T, *House) {}, lookDaemon)},
 	{"daemon", Fail, "none runs", house(held, lookDaemon)},
 	{"daemon", Warn, "model is degraded", house(func(t *testing.T, h *House) {
