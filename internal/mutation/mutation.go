@@ -138,7 +138,7 @@ var List = []Mutation{
 	{"branches-share-a-session", "sessiondb", "TestOnlyOneResponseGoesOnInASession"},
 	{"sequence-numbers-stand-still", "gateway/api", "TestAResponseIsStreamedInNumberedSteps"},
 	{"last-event-id-is-ignored", "gateway/api", "TestARunIsWatchedFromWhereOneWas"},
-	{"people-of-a-group-meet", "gateway/route", "TestNoTwoPlacesMeet"},
+	{"people-of-a-group-meet", "gateway/route", "TestWhoSharesAConversation"},
 	{"commands-do-not-ask-whether-a-turn-runs", "gateway/slash", "TestCommandsThatChangeATranscriptAreRefusedBesideATurn"},
 	{"end-of-input-leaves-the-turn", "cmd/gatewayd", "TestTheEndOfInputClosesTheTurnsThatWereBegun"},
 	{"command-needs-its-whole-name", "gateway/slash", "TestWhatIsACommandAndWhatIsAText"},
