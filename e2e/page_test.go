@@ -69,6 +69,10 @@ func (v visitor) tell(expression string) string {
 	return got
 }
 
+// whatItIsAt is what a page shows and what it has fetched: a request that is not there has not been answered.
+const whatItIsAt = `location.pathname + ' ' + document.body.innerText + '\n' + JSON.stringify({...document.body.dataset}) + '\n' +
+	performance.getEntriesByType('resource').map(e => [Math.round(e.startTime), Math.round(e.responseEnd), e.responseStatus, e.name].join(' ')).join('\n')`
+
 // until waits for an expression of the page to be true, over any reload.
 func (v visitor) until(expression string) {
 	v.t.Helper()
@@ -77,7 +81,7 @@ func (v visitor) until(expression string) {
 		yes, err = chromedp.Run(v, chromedp.Evaluate[bool]("!!("+expression+")"))
 		return err == nil && yes
 	}) {
-		shown, _ := chromedp.Run(v, chromedp.Evaluate[string]("location.pathname + ' ' + document.body.innerText"))
+		shown, _ := chromedp.Run(v, chromedp.Evaluate[string](whatItIsAt))
 		v.t.Fatalf("the page never has %s: %v\n%s", expression, err, shown)
 	}
 }

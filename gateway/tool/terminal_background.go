@@ -147,8 +147,8 @@ func (t *Terminal) runBehind(ctx context.Context, call Call, args terminalArgs) 
 	}
 	call.Progress = func() {}
 	limit := timeout(args.Timeout, t.opts.BackgroundTimeout, t.opts.BackgroundTimeout)
-	c, err := t.start(ctx, call, args, sh, limit, limit)
-	if err != nil {
+	c := t.command(call, args, limit)
+	if err := t.start(ctx, c, call, sh, limit); err != nil {
 		sh.discard()
 		return Refuse("the command could not be started: %v", err)
 	}

@@ -35,26 +35,31 @@ type command struct {
 	asked string // why it was ended, in words; empty: by itself
 }
 
-// start runs a command. Its keeper ends it at the deadline at the latest; who waits for it does so at its limit.
-func (t *Terminal) start(ctx context.Context, call Call, args terminalArgs, sh *footing, limit, deadline time.Duration) (*command, error) {
-	id, err := newKeeperID()
-	if err != nil {
-		return nil, err
-	}
+// command is what a call asks for, not started yet.
+func (t *Terminal) command(call Call, args terminalArgs, limit time.Duration) *command {
 	c := &command{
 		session: call.Session, call: call.ID, text: args.Command, out: newOutput(t.opts.OutputMax), limit: limit, started: time.Now(),
 		notify: args.Notify, leave: make(chan struct{}), done: make(chan struct{}),
 	}
 	c.progress.Store(&call.Progress)
+	return c
+}
+
+// start runs a command. Its keeper ends it at the deadline at the latest; who waits for it does so at its limit.
+func (t *Terminal) start(ctx context.Context, c *command, call Call, sh *footing, deadline time.Duration) error {
+	id, err := newKeeperID()
+	if err != nil {
+		return err
+	}
 	env, err := sh.prepare(t.opts.State, id, t.opts.Shell)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	c.process, err = t.opts.Reaper.Start(ctx, reaper.Spec{
-		ID: id, Argv: []string{t.opts.Shell, "-c", args.Command}, Dir: sh.dir, Env: t.env(call, sh, env), Lifetime: reaper.EndsWithDaemon,
+		ID: id, Argv: []string{t.opts.Shell, "-c", c.text}, Dir: sh.dir, Env: t.env(call, sh, env), Lifetime: reaper.EndsWithDaemon,
 		Output: c, Deadline: deadline, Grace: terminalGrace,
 	})
-	return c, err
+	return err
 }
 
 // forget removes the record of a command that has ended and is accounted for.

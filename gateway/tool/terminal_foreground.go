@@ -14,12 +14,12 @@ func (t *Terminal) runBefore(ctx context.Context, call Call, args terminalArgs) 
 		sh.dir = t.dir(sh.dir, args.Workdir)
 	}
 	limit := timeout(args.Timeout, t.opts.Timeout, MaxTerminalTimeout)
-	c, err := t.start(ctx, call, args, sh, limit, max(limit, t.opts.BackgroundTimeout))
-	if err != nil {
+	c := t.command(call, args, limit)
+	t.background.await(c) // before it gives its first sign of life: from then on it can be detached
+	defer t.background.forgo(c)
+	if err := t.start(ctx, c, call, sh, max(limit, t.opts.BackgroundTimeout)); err != nil {
 		return Refuse("the command could not be started: %v", err)
 	}
-	t.background.await(c)
-	defer t.background.forgo(c)
 	if !t.wait(ctx, c) {
 		return t.moveBehind(c, sh)
 	}

@@ -11,6 +11,7 @@ import (
 	"gatewayd/gateway"
 	"gatewayd/gateway/slash"
 	toolset "gatewayd/gateway/tool"
+	"gatewayd/internal/mutation"
 	"gatewayd/sessiondb"
 )
 
@@ -166,6 +167,9 @@ func (s *site) rows(r *http.Request, v *chatView) error {
 	}
 	if len(older) > 0 {
 		v.Earlier = first
+	}
+	if name, _, _ := placeOf(r); name == "" && !mutation.On("newest-page-has-a-newer") {
+		return nil // what came since is told by the events, on this very page
 	}
 	newer, err := read.some(r.Context(), sessiondb.MessageFilter{After: rows[len(rows)-1].OriginID, Limit: 1})
 	v.Later = len(newer) > 0

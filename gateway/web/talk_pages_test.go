@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -34,6 +35,40 @@ func (x *talking) read(path, part string) string {
 		x.t.Fatalf("%s: %d %v %s", path, w.StatusCode, err, body)
 	}
 	return string(body)
+}
+
+// growing is a store in which a turn stores a row between two looks of a page.
+type growing struct {
+	*sessiondb.Store
+	grow func()
+}
+
+func (g growing) Messages(ctx context.Context, session string, f sessiondb.MessageFilter) ([]sessiondb.Message, error) {
+	rows, err := g.Store.Messages(ctx, session, f)
+	if f.Latest {
+		g.grow()
+	}
+	return rows, err
+}
+
+// The page of a conversation has its field and its events also where a row comes while it is made.
+func TestARowThatComesWhileThePageIsMadeDoesNotMakeItAnOldOne(t *testing.T) {
+	x := newTalking(t)
+	x.filled("s", 2)
+	lease, err := x.store.AcquireTurn(t.Context(), "s", sessiondb.Holder{Label: "test"}, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := New(Options{Sessions: growing{x.store, func() {
+		_, err := x.store.Append(t.Context(), lease, []sessiondb.NewMessage{{TurnID: "t", Role: "user", Content: "meanwhile"}})
+		if err != nil {
+			t.Error(err)
+		}
+	}}})
+	w := get(page, "/chat/s")
+	if body := w.Body.String(); w.Code != http.StatusOK || strings.Contains(body, "Go to the newest") || !strings.Contains(body, `id="say"`) {
+		t.Errorf("%d: the newest page is taken for an old one", w.Code)
+	}
 }
 
 // filled makes a conversation of so many exchanges, without asking a model.

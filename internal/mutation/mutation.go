@@ -193,6 +193,7 @@ var List = []Mutation{
 	{"card-title-is-markup", "gateway/web", "TestACardsTitleIsTextAndNeverMarkup"},
 	{"answers-outlive-a-commit", "gateway/api", "TestACardThatIsLookedAtAgainIsAsItIsNow"},
 	{"parameters-are-passed-over", "gateway/api", "TestEveryParameterOfAQueryIsReadAsItIsDescribed"},
+	{"newest-page-has-a-newer", "gateway/web", "TestARowThatComesWhileThePageIsMadeDoesNotMakeItAnOldOne"},
 	{"drag-moves-without-asking", "gateway/web", "TestACardIsDraggedOnlyWhereTheServerLetsIt"},
 	{"planned-starts-count", "internal/lastrun", "TestStartsThatWereAskedForNeverWait"},
 	{"storm-begins-anew", "internal/lastrun", "TestStartsThatFollowDeathsTooOftenWaitLongerEachTime"},
