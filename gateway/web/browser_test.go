@@ -96,10 +96,18 @@ type window struct {
 
 func (w window) do(steps ...chromedp.Action[chromedp.Void]) {
 	w.t.Helper()
-	if err := chromedp.Do(w, steps...); err != nil {
-		w.t.Fatal(err)
+	for _, step := range steps {
+		var err error
+		vigil.Until(30*time.Second, w.Done(), func() bool { err = chromedp.Do(w, step); return err == nil || !drawnAnew(err) })
+		if err != nil {
+			w.t.Fatal(err)
+		}
 	}
 }
+
+// drawnAnew reports that the element which a step had found was replaced by a new one before anything was done with it: the number by which the
+// browser's protocol knows it is nobody's then.
+func drawnAnew(err error) bool { return strings.Contains(err.Error(), "Could not find node with given id") }
 
 // until waits for an expression of the page to be true, over any reload.
 func (w window) until(expression string) {
