@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -107,7 +108,9 @@ func (w window) do(steps ...chromedp.Action[chromedp.Void]) {
 
 // drawnAnew reports that the element which a step had found was replaced by a new one before anything was done with it: the number by which the
 // browser's protocol knows it is nobody's then.
-func drawnAnew(err error) bool { return strings.Contains(err.Error(), "Could not find node with given id") }
+func drawnAnew(err error) bool {
+	return strings.Contains(err.Error(), "Could not find node with given id")
+}
 
 // until waits for an expression of the page to be true, over any reload.
 func (w window) until(expression string) {
