@@ -240,28 +240,33 @@ func (c *container) signal(sig syscall.Signal) *container {
 // call speaks to the API through the socket in the volume, as another container with the same volume may.
 func (c *container) call(method, path string, body, out any) {
 	c.t.Helper()
+	speak(c.t, c.web, method, "http://127.0.0.1:"+c.engine.image.Port+path, "", body, out)
+}
+
+// speak sends a body as JSON and reads the answer into out; anything but success fails the test. What is said is said in session s.
+func speak(t *testing.T, web *http.Client, method, url, key string, body, out any) {
+	t.Helper()
 	raw, err := json.Marshal(body)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	req, err := http.NewRequest(method, "http://127.0.0.1:"+c.engine.image.Port+path, bytes.NewReader(raw))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	noError(t, err)
+	req, err := http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader(raw))
+	noError(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("X-Gatewayd-Session-Id", "s")
-	resp, err := c.web.Do(req)
+	if key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
+	}
+	resp, err := web.Do(req)
 	if err != nil {
-		c.t.Fatalf("%s %s: %v", method, path, err)
+		t.Fatalf("%s %s: %v", method, url, err)
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode >= http.StatusBadRequest {
-		c.t.Fatalf("%s %s: %s %s %v", method, path, resp.Status, answer, err)
+		t.Fatalf("%s %s: %s %s %v", method, url, resp.Status, answer, err)
 	}
 	if out != nil {
 		if err := json.Unmarshal(answer, out); err != nil {
-			c.t.Fatalf("%s %s: %v: %s", method, path, err, answer)
+			t.Fatalf("%s %s: %v: %s", method, url, err, answer)
 		}
 	}
 }

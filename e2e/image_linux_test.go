@@ -1,10 +1,8 @@
 package e2e
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -155,31 +153,7 @@ func (c *real) home() string {
 // call speaks to the API through the published port, as a program on the same machine does.
 func (c *real) call(method, path string, body, out any) {
 	c.t.Helper()
-	raw, err := json.Marshal(body)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	req, err := http.NewRequest(method, c.base+path, bytes.NewReader(raw))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Authorization", "Bearer "+c.key)
-	req.Header.Set("X-Gatewayd-Session-Id", "s")
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		c.t.Fatalf("%s %s: %v", method, path, err)
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode >= http.StatusBadRequest {
-		c.t.Fatalf("%s %s: %s %s %v", method, path, resp.Status, answer, err)
-	}
-	if out != nil {
-		if err := json.Unmarshal(answer, out); err != nil {
-			c.t.Fatalf("%s %s: %v: %s", method, path, err, answer)
-		}
-	}
+	speak(c.t, http.DefaultClient, method, c.base+path, c.key, body, out)
 }
 
 // say runs one turn and gives what the conversation has then.
