@@ -345,18 +345,11 @@ func (d *daemon) noteRound(failed error) {
 	}
 }
 
-// lastBackup is when the newest backup of the store was made. A manifest has the path without links.
+// lastBackup is when the newest backup of the store was made.
 func (d *daemon) lastBackup() time.Time {
-	all, err := sqlite.Backups(backupDir(d.config.Config))
-	if err != nil {
-		return time.Time{}
-	}
-	for _, b := range all {
-		if b.Manifest.Path == d.store.path && !b.Manifest.Upgrade {
-			return b.Manifest.MadeAt
-		}
-	}
-	return time.Time{}
+	made, _ := sqlite.CopiesIn(backupDir(d.config.Config))
+	b, _ := made.Scheduled(d.store.path, "state.db")
+	return b.Manifest.MadeAt
 }
 
 // unlikelyNew warns of a home without a state.db of which there are backups: it is made anew, as in an empty home, and the
@@ -366,7 +359,8 @@ func unlikelyNew(cfg config.Config) string {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return ""
 	}
-	b, found := sqlite.BackupOf(backupDir(cfg), path, "state.db")
+	made, _ := sqlite.CopiesIn(backupDir(cfg))
+	b, found := made.Of(path, "state.db")
 	if !found {
 		return ""
 	}

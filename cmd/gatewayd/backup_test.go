@@ -14,13 +14,13 @@ import (
 )
 
 // A daemon that does not know its own backups makes one at each start, and these push out the older ones.
-func TestADaemonWhoseHomeIsALinkKnowsItsBackups(t *testing.T) {
-	real := t.TempDir()
-	home := filepath.Join(t.TempDir(), "home")
-	if err := os.Symlink(real, home); err != nil {
+func TestADaemonWhoseHomeIsALinkOrMovedKnowsItsBackups(t *testing.T) {
+	dir := t.TempDir()
+	home, link, moved := filepath.Join(dir, "home"), filepath.Join(dir, "link"), filepath.Join(dir, "moved")
+	if err := errors.Join(os.Mkdir(home, 0o700), os.Symlink(home, link)); err != nil {
 		t.Fatal(err)
 	}
-	cfg := config.Config{Home: home}
+	cfg := config.Config{Home: link}
 	store, err := sessiondb.Open(t.Context(), sessiondb.Options{Path: storePath(cfg)})
 	if err != nil {
 		t.Fatal(err)
@@ -30,10 +30,18 @@ func TestADaemonWhoseHomeIsALinkKnowsItsBackups(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &daemon{config: config.Loaded{Config: cfg}, store: keptStore{path: store.File().Path()}}
-	if got := d.lastBackup(); !got.Equal(made.Manifest.MadeAt) {
-		t.Errorf("the last backup was at %s, want %s", got, made.Manifest.MadeAt)
+	knows := func(home, path string) {
+		t.Helper()
+		d := &daemon{config: config.Loaded{Config: config.Config{Home: home}}, store: keptStore{path: path}}
+		if got := d.lastBackup(); !got.Equal(made.Manifest.MadeAt) {
+			t.Errorf("the last backup was at %s, want %s", got, made.Manifest.MadeAt)
+		}
 	}
+	knows(link, store.File().Path())
+	if err := errors.Join(store.Close(), os.Rename(home, moved)); err != nil {
+		t.Fatal(err)
+	}
+	knows(moved, filepath.Join(moved, "state.db"))
 }
 
 func TestARoundIsDueAtItsTimeOfDayAndAMissedOneSoon(t *testing.T) {

@@ -25,20 +25,17 @@ func lookBackups(_ context.Context, h *House) (checks []Check) {
 	if h.Round != "" {
 		return []Check{bad(Fail, "mend what it says, then `gatewayd backup`", "%s", h.Round)}
 	}
-	all, err := sqlite.Backups(h.Backups)
+	copies, err := sqlite.CopiesIn(h.Backups)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return []Check{wrong(Fail, err)}
 	}
-	newest := map[string]time.Time{}
-	for _, b := range all {
-		if b.Manifest.MadeAt.After(newest[b.Manifest.Path]) {
-			newest[b.Manifest.Path] = b.Manifest.MadeAt
-		}
-	}
 	var oldest time.Time
+	kept := false
 	for _, db := range h.Databases {
 		born, there := birth(db.Path)
-		made := newest[resolved(db.Path)]
+		newest, found := copies.Scheduled(db.Path, db.Label)
+		made := newest.Manifest.MadeAt
+		kept = kept || found
 		switch {
 		case !there || every <= 0:
 			continue
@@ -53,8 +50,10 @@ func lookBackups(_ context.Context, h *House) (checks []Check) {
 		}
 	}
 	switch {
-	case every <= 0 && len(all) == 0:
+	case every <= 0 && !kept:
 		return []Check{bad(Warn, "gatewayd backup, or set backup.every", "there is none, and backup.every is 0")}
+	case every <= 0:
+		return []Check{good("there are some in %s; none is made by itself, because backup.every is 0", h.Backups)}
 	case oldest.IsZero():
 		return unless(checks, good("none is due yet; one is made every %v into %s", every, h.Backups))
 	}

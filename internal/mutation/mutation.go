@@ -96,6 +96,7 @@ var List = []Mutation{
 	{"adopted-board-replaces-another", "kanban", "TestABoardThatIsHereIsLeftAloneWhenAnotherOfItsNameComes"},
 	{"what-was-not-reached-is-no-failure", "internal/hermeshome", "TestWhatWasNotReachedIsAFailureAndNeverSilent"},
 	{"backup-fills-the-disk", "internal/sqlite", "TestABackupThatDoesNotFitIsRefusedBeforeItBegins"},
+	{"moved-backups-are-unknown", "internal/sqlite", "TestBackupsThatMovedWithTheirHomeAreStillThoseOfItsDatabases"},
 	{"backup-named-before-verified", "internal/sqlite", "TestADamagedDatabaseGetsNoBackupThatIsCalledGood"},
 	{"rewind-without-compare", "sessiondb", "TestRewindIsCompareAndSwap"},
 	{"resumed-pictures-are-doubled", "gateway", "TestAPictureIsSentAgainInTheSameBytesAfterARestart"},

@@ -220,7 +220,7 @@ func copyBeside(files []string, stage string) ([]string, error) {
 }
 
 func backupName(m BackupManifest) string {
-	name := strings.ReplaceAll(m.Database, " ", "-")
+	name := backupPrefix(m.Database)
 	switch {
 	case m.Upgrade && m.UserVersion > 0:
 		name += fmt.Sprintf("-schema-%d", m.UserVersion)
@@ -250,80 +250,6 @@ func placeBackup(stage, want string) (string, error) {
 		return dir, errors.Join(err, syncDir(filepath.Dir(dir)))
 	}
 	return "", fmt.Errorf("name backup: %s and all that follow are taken", want)
-}
-
-// Backups lists the backups in a directory, newest first. What has no manifest of ours is no backup.
-func Backups(dir string) ([]Backup, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, fmt.Errorf("list backups: %w", err)
-	}
-	var found []Backup
-	for _, e := range entries {
-		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") {
-			continue
-		}
-		if b, err := ReadBackup(filepath.Join(dir, e.Name())); err == nil {
-			found = append(found, b)
-		}
-	}
-	slices.SortFunc(found, func(a, b Backup) int {
-		return cmp.Or(b.Manifest.MadeAt.Compare(a.Manifest.MadeAt), strings.Compare(b.Dir, a.Dir))
-	})
-	return found, nil
-}
-
-// BackupOf gives the newest backup in dir of the database at path. Several homes may keep theirs in one directory, so the
-// manifest must name this very path, unless the backups lie beside the database and moved with it. A directory that is ""
-// or cannot be read holds none: it may be on another disk that is not there today.
-func BackupOf(dir, path, label string) (Backup, bool) {
-	if dir == "" {
-		return Backup{}, false
-	}
-	home := filepath.Dir(path)
-	if real, err := filepath.EvalSymlinks(home); err == nil {
-		home = real
-	}
-	made, _ := Backups(dir)
-	for _, b := range made {
-		moved := filepath.Dir(dir) == filepath.Dir(path) && b.Manifest.Database == label
-		if moved || b.Manifest.Path == filepath.Join(home, filepath.Base(path)) {
-			return b, true
-		}
-	}
-	return Backup{}, false
-}
-
-// ReadBackup reads the manifest of one.
-func ReadBackup(dir string) (Backup, error) {
-	b := Backup{Dir: dir}
-	file, err := os.Open(filepath.Join(dir, backupManifest))
-	if err != nil {
-		return b, notABackup(dir, err)
-	}
-	defer file.Close()
-	raw, err := io.ReadAll(io.LimitReader(file, backupManifestMax))
-	if err == nil {
-		err = json.Unmarshal(raw, &b.Manifest)
-	}
-	if m := b.Manifest; err == nil && (m.Format != backupFormat || m.File == "" || m.File != filepath.Base(m.File)) {
-		err = errors.New("its manifest is of another program")
-	}
-	if err != nil {
-		return b, notABackup(dir, err)
-	}
-	if b.Manifest.Version > backupVersion {
-		return b, notABackup(dir, fmt.Errorf("its format %d is newer than this gatewayd", b.Manifest.Version))
-	}
-	return b, nil
-}
-
-func notABackup(dir string, err error) error {
-	kind := problem.Invalid
-	if errors.Is(err, fs.ErrNotExist) {
-		kind = problem.NotFound
-	}
-	return &problem.Error{Kind: kind, Thing: dir, What: "is not a backup of gatewayd", Fate: "it was left as it is", Remedy: "name the directory that holds a manifest.json", Err: err}
 }
 
 // Check compares a backup with its manifest: length, digest, integrity and rows.

@@ -66,7 +66,8 @@ func Missed(path, label, backups string) error {
 		return err
 	}
 	found, err := f.survey()
-	if b, had := BackupOf(backups, f.path, label); err == nil && found == placeVacant && had {
+	kept, _ := CopiesIn(backups)
+	if b, had := kept.Of(f.path, label); err == nil && found == placeVacant && had {
 		err = f.refuse(Missing, problem.NotFound, "is gone, and a backup of it is in "+b.Dir, "gatewayd restore "+b.Dir, nil)
 	}
 	return err

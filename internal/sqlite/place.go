@@ -68,7 +68,8 @@ func (f *File) surveyEmpty(walThere bool) error {
 		return f.refuse(Corrupt, problem.Damaged, "is empty, but "+beside[0]+" beside it says that it once was not",
 			"put a backup back, or move the empty file away", nil)
 	}
-	if b, found := BackupOf(f.opts.Backups, f.path, f.opts.Label); found {
+	kept, _ := CopiesIn(f.opts.Backups)
+	if b, found := kept.Of(f.path, f.opts.Label); found {
 		return f.refuse(Corrupt, problem.Damaged, "is empty, but its backup "+b.Dir+" says that it once was not",
 			"put it back with `gatewayd restore "+b.Dir+"`, or move the empty file away", nil)
 	}
