@@ -216,6 +216,12 @@ func (s *spy) End(ctx context.Context, l sessiondb.Lease, turn string, rows []se
 	return s.around(rows, func() ([]sessiondb.Message, error) { return s.Store.End(ctx, l, turn, rows) })
 }
 
+func (s *spy) AddUsage(ctx context.Context, d sessiondb.UsageDelta) error {
+	err := s.Store.AddUsage(ctx, d)
+	s.note("counted %d", d.Prompt)
+	return err
+}
+
 // around notes what a write stores, and breaks it where a test wants that.
 func (s *spy) around(rows []sessiondb.NewMessage, write func() ([]sessiondb.Message, error)) ([]sessiondb.Message, error) {
 	if s.refuse != nil {

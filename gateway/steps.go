@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"runtime"
@@ -171,6 +170,7 @@ func (t *turn) ask(nudges ...provider.Message) (provider.Response, *exit) {
 
 // call makes one call of the model and counts its cost. The request is what the rows made; sent may carry a nudge behind it.
 func (t *turn) call(request, sent provider.Request, show func(provider.Delta)) (provider.Response, error) {
+	t.settle() // the answer before has no row of its own: it was empty, or goes on
 	carried := t.lastRow()
 	answer, err := t.model.Complete(t.ctx, sent, show)
 	t.result.Calls++
@@ -230,37 +230,10 @@ func (t *turn) shower() func(provider.Delta) {
 	}
 }
 
-// spend adds an answer's tokens to the session's sums. It runs beside the writing of the answer's row, so that both share one
-// commit; the turn's end waits for it.
-func (t *turn) spend(answer provider.Response, request *sessiondb.Asked) {
-	u := answer.Usage
-	t.result.Usage.Prompt += u.Prompt
-	t.result.Usage.Completion += u.Completion
-	t.result.Usage.Cached += u.Cached
-	t.result.Usage.Reasoning += u.Reasoning
-	about := t.model.Describe()
-	model, by := cmp.Or(answer.Model, about.Name), cmp.Or(answer.Provider, about.Provider) // a fallback may have answered
-	if request != nil {
-		request.Model, request.Provider, request.Prompt, request.Completion = model, by, u.Prompt, u.Completion
-	}
-	t.spending.Go(func() {
-		ctx, cancel := t.writing()
-		defer cancel()
-		err := t.g.opts.Store.AddUsage(ctx, sessiondb.UsageDelta{
-			Session: t.session.ID, Model: model, Provider: by,
-			Counts:  sessiondb.Counts{Calls: 1, Prompt: u.Prompt, Completion: u.Completion, Cached: u.Cached, CacheWrite: u.CacheWrite, Reasoning: u.Reasoning},
-			Request: request,
-		})
-		if err != nil {
-			t.log.Warn("usage not stored", "error", err, "prompt", u.Prompt, "completion", u.Completion)
-		}
-	})
-}
-
 // close writes the last row of the turn, and only then is there a result.
 func (t *turn) close(x exit) {
 	t.enter("close")
-	defer t.spending.Wait()
+	defer t.settle()
 	if x.answer == nil && context.Cause(t.ctx) == LeaseLost {
 		x = interruptedExit(t.ctx, x.partial) // whatever failed, failed because of that
 	}

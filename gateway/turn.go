@@ -50,12 +50,12 @@ type turn struct {
 	letGo    sync.Once
 	serial   sync.Mutex // held by a destructive command: one at a time
 
-	lease    sessiondb.Lease
-	system   string
-	spoke    bool           // text was shown in this turn
-	tools    *tool.Set      // what the model was told of; see toolset
-	bare     bool           // requests carry no tools: the steps are used up, or the message asked for that
-	spending sync.WaitGroup // writes of usage under way
+	lease  sessiondb.Lease
+	system string
+	spoke  bool                  // text was shown in this turn
+	tools  *tool.Set             // what the model was told of; see toolset
+	bare   bool                  // requests carry no tools: the steps are used up, or the message asked for that
+	unpaid *sessiondb.UsageDelta // of the last answer, until its row is stored; only the turn's own goroutine touches it
 
 	room    *tool.Room // what results may still take in this turn
 	mu      sync.Mutex // guards rows and spooled: results are stored by the goroutines of their calls
@@ -294,9 +294,13 @@ func (t *turn) store(rows []sessiondb.NewMessage, write writer) error {
 	for i := range rows {
 		rows[i].TurnID = t.id
 	}
+	billed := t.bill(rows)
 	ctx, cancel := t.writing()
 	defer cancel()
 	stored, err := write(ctx, t.lease, rows)
+	if billed && len(stored) > 0 {
+		t.unpaid = nil
+	}
 	if errors.Is(err, sessiondb.ErrLeaseLost) {
 		t.cancel(LeaseLost)
 	}

@@ -185,6 +185,11 @@ func insertMessages(tx *sqlite.Tx, session string, batch []NewMessage) ([]Messag
 				preview = previewOf(m.Content)
 			}
 		}
+		if m.Spent != nil {
+			if err := spend(tx, *m.Spent, m.UID, m.CreatedAt); err != nil {
+				return nil, err
+			}
+		}
 		out[i] = m.stored(id, session)
 	}
 	_, err = tx.Exec(countRows, session, len(batch), batch[len(batch)-1].CreatedAt.UnixMicro(), maxStamp, preview)

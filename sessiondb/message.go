@@ -41,6 +41,10 @@ type NewMessage struct {
 	Effect, FinishReason string
 	Reasoning, Kind      string
 	CreatedAt            time.Time
+
+	// Spent is what the model's answer cost that the row holds. It is no part of the row: it is added to the session's sums in the
+	// transaction that stores the row, or not at all.
+	Spent *UsageDelta
 }
 
 // messageColumns is the one order in which rows of a session are read; scanMessage follows it. The session is known to

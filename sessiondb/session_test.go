@@ -281,6 +281,31 @@ func TestUsageSumsAreExact(t *testing.T) {
 	}
 }
 
+func TestARowsCostIsCountedOnceOrNotAtAll(t *testing.T) {
+	s, _ := testStore(t)
+	l := conversation(t, s)
+	row := NewMessage{UID: "a1", Role: "assistant", Content: "x", Spent: &UsageDelta{
+		Session: l.Session, Model: "m", Provider: "p", Counts: Counts{Prompt: 10}, Request: &Asked{Session: l.Session, Model: "m", Row: 7},
+	}}
+	_, err := s.Append(t.Context(), l, []NewMessage{row})
+	must(t, err)
+	if _, err := s.Append(t.Context(), l, []NewMessage{row}); err == nil {
+		t.Error("a uid was stored twice")
+	}
+	must(t, s.Release(t.Context(), l))
+	row.UID = "a2"
+	if _, err := s.Append(t.Context(), l, []NewMessage{row}); !errors.Is(err, ErrLeaseLost) {
+		t.Errorf("%v", err)
+	}
+	got, err := s.Usage(t.Context(), l.Session)
+	must(t, err)
+	equal(t, "counted", got.Total, Counts{Calls: 1, Prompt: 10})
+	last, found, err := s.LastRequest(t.Context(), l.Session)
+	if err != nil || !found || last.Row != 7 {
+		t.Errorf("%+v, %v, %v", last, found, err)
+	}
+}
+
 // Models used within one microsecond, or under a clock that goes backwards, keep the order in which they were used.
 func TestTheLastModelIsTheLastOneUsed(t *testing.T) {
 	dir := t.TempDir()

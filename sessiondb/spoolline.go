@@ -60,6 +60,7 @@ type spooledRow struct {
 	Reasoning    string          `json:"reasoning,omitempty"`
 	Kind         string          `json:"kind,omitempty"`
 	CreatedAt    time.Time       `json:"created_at"`
+	Spent        *UsageDelta     `json:"-"` // whoever wrote the row is told that it is not stored, and settles that
 }
 
 func spoolRows(batch []NewMessage) []spooledRow {

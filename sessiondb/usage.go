@@ -48,35 +48,38 @@ const addUsage = `INSERT INTO usage(session_id, model, provider, task, calls, pr
 // a clock that was set back, leave no doubt which model was the last.
 const usageAt = `SELECT max(?2, coalesce((SELECT max(last_at) + 1 FROM usage WHERE session_id = ?1 AND last_at BETWEEN 1 AND ?3 - 1), 0))`
 
-// AddUsage adds one response to the sums, exactly once. A delta without Calls counts as one call.
+// AddUsage adds one response to the sums, exactly once. A delta without Calls counts as one call. For a response whose row is about
+// to be stored there is NewMessage.Spent.
 func (s *Store) AddUsage(ctx context.Context, d UsageDelta) error {
 	now := time.Now()
 	ref := newUID(now)
-	if d.Calls == 0 {
-		d.Calls = 1
-	}
 	return s.file.Write(ctx, sqlite.Op{
 		Label: "add usage", Patience: sqlite.Ordinary,
 		Do: func(tx *sqlite.Tx) error {
 			if found, err := exists(tx.Conn, `SELECT 1 FROM sessions WHERE id = ?`, d.Session); err != nil || !found {
 				return firstError(err, errSessionMissing(d.Session))
 			}
-			at := now.UnixMicro()
-			if _, err := tx.Row(usageAt, []any{d.Session, at, maxStamp}, &at); err != nil {
-				return err
-			}
-			_, err := tx.Exec(addUsage, d.Session, d.Model, d.Provider, d.Task, d.Calls, d.Prompt, d.Completion, d.Cached, d.CacheWrite, d.Reasoning,
-				ref, at)
-			if err != nil || d.Request == nil {
-				return err
-			}
-			return noteRequest(tx, *d.Request, at)
+			return spend(tx, d, ref, now)
 		},
 		Done: func(c *sqlite.Conn) (bool, error) {
 			return exists(c, `SELECT 1 FROM usage WHERE session_id = ? AND model = ? AND provider = ? AND task = ? AND last_ref = ?`,
 				d.Session, d.Model, d.Provider, d.Task, ref)
 		},
 	})
+}
+
+// spend adds a response of a session that is there to its sums. ref is new for each.
+func spend(tx *sqlite.Tx, d UsageDelta, ref string, now time.Time) error {
+	at := now.UnixMicro()
+	if _, err := tx.Row(usageAt, []any{d.Session, at, maxStamp}, &at); err != nil {
+		return during("add usage", err)
+	}
+	_, err := tx.Exec(addUsage, d.Session, d.Model, d.Provider, d.Task, max(d.Calls, 1), d.Prompt, d.Completion, d.Cached, d.CacheWrite, d.Reasoning,
+		ref, at)
+	if err != nil || d.Request == nil {
+		return during("add usage", err)
+	}
+	return noteRequest(tx, *d.Request, at)
 }
 
 // Usage reads the sums of a session.

@@ -17,6 +17,8 @@ type Mutation struct {
 var List = []Mutation{
 	{"export-is-made-in-tmp", "cmd/gatewayd", "TestNoVerbWritesOutsideItsHome"},
 	{"screen-is-not-measured", "cmd/gatewayd", "TestStatusIsOneScreenOnTheWorstDayAndHidesNothingThatMatters"},
+	{"cost-beside-its-row", "gateway", "TestWhatAnAnswerCostIsStoredWithItsRow"},
+	{"empty-answers-are-free", "gateway", "TestAnAnswerWithoutARowIsCountedToo"},
 	{"failures-are-not-kept", "gateway", "TestEachFormInWhichACallFailsIsKeptAsAFailure"},
 	{"flags-are-not-completed", "cmd/gatewayd", "TestBashCompletesVerbsBoardsCardsLanesAndConversations"},
 	{"release-keeps-the-times-of-files", "deploy/pack", "TestAnArchiveDoesNotDependOnTheMachine"},
