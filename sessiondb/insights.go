@@ -111,9 +111,11 @@ func (s *Store) Insights(ctx context.Context, w Window) (Insights, error) {
 const (
 	selectInsightSessions = `SELECT rowid, id, source, opened_at FROM sessions WHERE rowid > ? ORDER BY rowid LIMIT ?`
 
-	// A result is judged by its kind, or by how it begins; the rest of a long one is not read.
+	// A result is judged by its kind, or by how it begins; the rest of a long one is not read. What a fork took from its parent is older
+	// than the fork; it was said once. A fork whose parent is deleted has none, and holds what is left of it.
 	selectInsightMessages = `SELECT id, session_id, turn_id, role, tool_name, substr(content, 1, 64), tool_calls IS NULL OR json_valid(tool_calls),
- tool_calls IS NOT NULL, created_at, kind FROM messages WHERE id > ? AND origin_id = id ORDER BY id LIMIT ?`
+ tool_calls IS NOT NULL, created_at, kind FROM messages m WHERE id > ? AND origin_id = id
+ AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = m.session_id AND s.parent IS NOT NULL AND m.created_at < s.opened_at) ORDER BY id LIMIT ?`
 
 	selectInsightUsage = `SELECT session_id, model, provider, task, calls, prompt, completion, cached, cache_write, reasoning, first_at, last_at FROM usage
  WHERE (session_id, model, provider, task) > (?, ?, ?, ?) ORDER BY session_id, model, provider, task LIMIT ?`

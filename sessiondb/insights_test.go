@@ -97,6 +97,42 @@ func TestInsightsCountEachTurnToolAndTokenOfTheWindow(t *testing.T) {
 	}
 }
 
+// A fork begins with copies; they were said once, and are what is left once the session they came from is deleted.
+func TestInsightsCountWhatAForkTookOnce(t *testing.T) {
+	s, _ := testStore(t)
+	exchanges(3)(t, s)
+	count := func(when string, turns, messages, calls int64) {
+		t.Helper()
+		got, err := s.Insights(t.Context(), windowAround(time.Now()))
+		must(t, err)
+		have := Insights{Turns: got.Turns, Messages: got.Messages, Tools: []ToolUse{{Calls: got.Tools[0].Calls}}}
+		if diff := cmp.Diff(Insights{Turns: turns, Messages: messages, Tools: []ToolUse{{Calls: calls}}}, have); diff != "" {
+			t.Errorf("%s: %s", when, diff)
+		}
+	}
+	speak := func(session string) {
+		t.Helper()
+		l, err := s.AcquireTurn(t.Context(), session, self(t), 0)
+		must(t, err)
+		_, err = s.Append(t.Context(), l, []NewMessage{{Role: "user", Content: "more", TurnID: "in " + session}})
+		must(t, err)
+		must(t, s.Release(t.Context(), l))
+	}
+	speak("s")
+	const turns, messages, calls = 1, 13, 3
+	count("before", turns, messages, calls)
+	fork, err := s.Fork(t.Context(), "s", 0, NewSession{})
+	must(t, err)
+	_, err = s.Fork(t.Context(), fork.ID, 0, NewSession{})
+	must(t, err)
+	count("forked twice", turns, messages, calls)
+	speak(fork.ID)
+	count("with a turn of its own", turns+1, messages+1, calls)
+	_, err = s.Delete(t.Context(), "s")
+	must(t, err)
+	count("without the first", turns+1, messages+1, calls)
+}
+
 // Whatever rows somebody strange: those that make sense are counted, the others named, and no row is both or neither.
 func TestInsightsNameOddRowsAndCountTheOthers(t *testing.T) {
 	s, _ := testStore(t)
