@@ -51,7 +51,7 @@ func (chatAPI) sign(header http.Header, key string) {
 }
 
 func (chatAPI) apply(a *assembly, e event) (Delta, bool, error) {
-	if strings.TrimSpace(string(e.Data)) == "[DONE]" {
+	if strings.TrimSpace(string(e.Data)) == doneMark {
 		a.done = true
 		return Delta{}, false, nil
 	}

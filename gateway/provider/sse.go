@@ -3,6 +3,7 @@ package provider
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 )
@@ -13,6 +14,9 @@ const (
 	maxEvent  = 16 << 20
 	maxStream = 64 << 20
 )
+
+// doneMark is the data of the last event of chat completions.
+const doneMark = "[DONE]"
 
 // byteOrderMark is what some editors and libraries put before UTF-8.
 const byteOrderMark = "\xef\xbb\xbf"
@@ -31,10 +35,12 @@ type event struct {
 }
 
 // eventReader cuts a stream into events as the HTML standard says, and is lenient where servers are careless: a line that is a bare
-// JSON object is an event by itself, and an event that the end of the stream cut off before its blank line still counts.
+// JSON object is an event by itself, so is each of several data lines that are whole ones without a blank line between them, a field named
+// error is an event of that name, and an event that the end of the stream cut off before its blank line still counts.
 type eventReader struct {
 	r      *bufio.Reader
 	line   []byte
+	again  bool // line is to be read once more
 	read   int
 	skipLF bool
 	begun  bool
@@ -49,7 +55,7 @@ func newEventReader(r io.Reader) *eventReader {
 // next gives the next event, or io.EOF. Comments are passed over in silence.
 func (e *eventReader) next() (event, error) {
 	var current event
-	has := false
+	has, lines := false, 0 // of data
 	for {
 		line, err := e.readLine()
 		if err != nil && (len(line) == 0 || !errors.Is(err, io.EOF)) {
@@ -70,13 +76,22 @@ func (e *eventReader) next() (event, error) {
 		}
 		switch field, value := splitField(line); {
 		case field == "data":
-			if has {
+			if lines == 1 && startsAnew(current.Data, value) {
+				e.again = true
+				return current, nil
+			}
+			if lines++; has {
 				current.Data = append(current.Data, '\n')
 			}
 			current.Data = append(current.Data, value...)
 			has = true
+		case field == "event" && has && current.Name != "":
+			e.again = true // one event has one name
+			return current, nil
 		case field == "event":
 			current.Name = string(value)
+		case field == "error" && !has && len(value) > 0 && value[0] == '{': // older llama.cpp
+			return event{Name: field, Data: bytes.Clone(value)}, nil
 		case field == "id", field == "retry", line[0] == ':':
 		case line[0] == '{' && !has:
 			return event{Name: current.Name, Data: bytes.Clone(line)}, nil
@@ -92,16 +107,26 @@ func (e *eventReader) next() (event, error) {
 func splitField(line []byte) (string, []byte) {
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	switch string(name) {
-	case "data", "event", "id", "retry":
+	case "data", "event", "id", "retry", "error":
 		return string(name), bytes.TrimPrefix(value, []byte(" "))
 	}
 	return "", nil
+}
+
+// startsAnew reports that a data line begins another event, though no blank line ended the one before it: some servers send one line for each
+// chunk. What is split over lines as the standard has it is not whole after its first.
+func startsAnew(first, second []byte) bool {
+	return (bytes.HasPrefix(second, []byte("{")) || string(second) == doneMark) && bytes.HasPrefix(first, []byte("{")) && json.Valid(first)
 }
 
 // readLine reads up to the next CR, LF or CRLF, which is not part of the result. The slice is good until the next call. At the end of
 // the stream an unfinished line comes together with io.EOF. A CR ends the line at once; whether an LF belongs to it is seen
 // when the next byte is there, so a server that ends lines with CR is never waited for.
 func (e *eventReader) readLine() ([]byte, error) {
+	if e.again {
+		e.again = false
+		return e.line, nil
+	}
 	e.line = e.line[:0]
 	for {
 		head, err := e.r.Peek(1)

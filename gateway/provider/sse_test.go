@@ -51,6 +51,15 @@ func TestEventsAreCutAsTheStandardSays(t *testing.T) {
 		"unknown line in event": {"data: a\nwhat: x\n\n", data("a")},
 		"empty data":            {"data:\n\n", []event{{}}},
 		"nothing":               {"", nil},
+		// GLM and Kimi behind some proxies: one line for each chunk and no blank lines.
+		"no blank lines":        {"data: {\"a\":1}\ndata: {\"b\":2}\ndata: [DONE]\n", data(`{"a":1}`, `{"b":2}`, "[DONE]")},
+		"no blank lines, named": {"event: x\ndata: {\"a\":1}\nevent: error\ndata: {\"b\":2}\n\n", []event{{Name: "x", Data: []byte(`{"a":1}`)}, {Name: "error", Data: []byte(`{"b":2}`)}}},
+		"one value in lines":    {"data: {\"a\":[\ndata: {},\ndata: {}\ndata: ]}\n\n", data("{\"a\":[\n{},\n{}\n]}")},
+		"an empty line first":   {"data:\ndata: {\"a\":1}\n\n", data("\n{\"a\":1}")},
+		"named behind the data": {"data: {}\nevent: error\n\n", []event{{Name: "error", Data: []byte("{}")}}},
+		// llama.cpp before it wrote errors as data.
+		"a field named error": {"data: {}\n\nerror: {\"code\":500}\n\n", []event{{Data: []byte("{}")}, {Name: "error", Data: []byte(`{"code":500}`)}}},
+		"error in words":      {"error: oh\n\n", []event{{Data: []byte("error: oh"), Junk: true}}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -113,7 +122,7 @@ func (r *repeater) Read(p []byte) (int, error) {
 
 // FuzzEvents holds two promises: how the bytes are cut into reads changes nothing, and no input makes the reader panic.
 func FuzzEvents(f *testing.F) {
-	for _, seed := range []string{"data: a\n\n", "data: a\r\n\r\n", ":\rdata:x\r\r", "event: error\ndata: {\"a\":1}\n\n", "{\"error\":\"x\"}\n", "data: [DONE]"} {
+	for _, seed := range []string{"data: a\n\n", "data: a\r\n\r\n", ":\rdata:x\r\r", "event: error\ndata: {\"a\":1}\n\n", "{\"error\":\"x\"}\n", "data: [DONE]", "data: {}\ndata: {}\n", "error: {}\nevent:a\ndata:{}\nevent:b\n"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
