@@ -22,8 +22,10 @@ type assembly struct {
 	half            string // the beginning of a character, whose end comes with the next chunk
 	calls           []*callParts
 	thoughts        []*thought
-	finish          string
-	done            bool // the server said that nothing follows
+	tags            thinkTags
+	finish          string // why the answer ended, in our words
+	fault           *Error // that the answer ended with, where the server says so in one word
+	done            bool   // the server said that nothing follows
 	usage           Usage
 	fresh           int64 // prompt tokens that were neither read from a cache nor written to one, where they are counted apart
 	model           string
@@ -55,13 +57,14 @@ func (a *assembly) apply(data []byte) (Delta, bool, error) {
 	if top == nil {
 		return Delta{}, false, errGarbage
 	}
-	if raw, ok := top["error"]; ok && !isNull(raw) || looseText(top["object"]) == "error" {
+	if isFault(top) {
 		return Delta{}, false, classify(0, nil, data)
 	}
 	if model := looseText(top["model"]); model != "" {
 		a.model = model
 	}
 	a.takeUsage(top["usage"])
+	a.takeUsage(looseObject(top["x_groq"])["usage"])
 	var delta Delta
 	meaningful := a.takeProgress(looseObject(top["prompt_progress"]))
 	for _, raw := range looseList(top["choices"]) {
@@ -69,10 +72,7 @@ func (a *assembly) apply(data []byte) (Delta, bool, error) {
 		if index, ok := looseInt(choice["index"]); ok && index != 0 {
 			continue
 		}
-		if reason := looseText(choice["finish_reason"]); reason != "" {
-			a.finish = reason
-			a.takeUsage(choice["usage"])
-		}
+		a.takeUsage(choice["usage"])
 		body := looseObject(choice["delta"])
 		if len(body) == 0 {
 			body = a.unlessRepeated(looseObject(choice["message"]))
@@ -82,6 +82,13 @@ func (a *assembly) apply(data []byte) (Delta, bool, error) {
 			return delta, false, err
 		}
 		meaningful = meaningful || more
+		if raw := choice["error"]; !isNull(raw) {
+			return delta, meaningful, faultOf(raw)
+		}
+		if reason := looseText(choice["finish_reason"]); reason != "" {
+			a.end(reason)
+			delta.Text += a.say(a.tags.rest())
+		}
 	}
 	return delta, meaningful, nil
 }
@@ -94,18 +101,23 @@ func (a *assembly) unlessRepeated(message map[string]json.RawMessage) map[string
 	return message
 }
 
-// takeDelta adds one delta object. Servers that send reasoning under both of its names send it twice, so the first one counts.
+// reasoningNames are where servers put what a model thinks, if they keep it apart. Those that send it under several send it several times, so
+// the first one counts.
+var reasoningNames = []string{"reasoning_content", "reasoning", "reasoning_text", "reasoning_details"}
+
+// takeDelta adds one delta object.
 func (a *assembly) takeDelta(body map[string]json.RawMessage, delta *Delta) (bool, error) {
-	text := whole(&a.half, rawText(body["content"])+looseText(body["refusal"]))
-	reasoning := looseText(body["reasoning_content"])
-	if reasoning == "" {
-		reasoning = looseText(body["reasoning"])
+	said, thought := looseParts(body["content"])
+	for _, name := range reasoningNames {
+		if thought == "" {
+			thought = looseThoughts(body[name])
+		}
 	}
-	a.text.WriteString(text)
-	a.reasoning.WriteString(reasoning)
-	delta.Text += text
-	delta.Reasoning += reasoning
-	meaningful := text != "" || reasoning != ""
+	said, inTags := a.tags.split(whole(&a.half, said+looseText(body["refusal"])))
+	thought += inTags
+	delta.Text += a.say(said)
+	delta.Reasoning += a.think(thought)
+	meaningful := said != "" || thought != "" || len(looseList(body["reasoning_details"])) > 0
 	for _, raw := range looseList(body["tool_calls"]) {
 		fragment := looseObject(raw)
 		if fragment == nil {
@@ -132,7 +144,7 @@ func (a *assembly) takeCall(fragment map[string]json.RawMessage) string {
 		index = -1
 	}
 	call := a.find(index, id)
-	if call != nil && id == "" && name != "" && strings.TrimSpace(arguments) != "" && call.done() {
+	if call != nil && id == "" && name != "" && (strings.TrimSpace(arguments) != "" || !call.named(name)) && call.done() {
 		call = nil // a second call without an id of its own: the first one is whole and this one starts over
 	}
 	if call == nil {
@@ -186,6 +198,9 @@ func (c *callParts) text() string {
 	return c.arguments.String()
 }
 
+// named reports that a name is the call's, or goes on with it.
+func (c *callParts) named(name string) bool { return strings.HasPrefix(name, c.name) }
+
 // addName takes a name that comes whole, in pieces, repeated, or growing.
 func (c *callParts) addName(name string) string {
 	switch {
@@ -218,32 +233,6 @@ func argumentText(raw json.RawMessage) string {
 	return compact.String()
 }
 
-// takeUsage keeps the last usage that says anything; servers that send one with each chunk send running totals.
-func (a *assembly) takeUsage(raw json.RawMessage) {
-	fields := looseObject(raw)
-	if len(fields) == 0 {
-		return
-	}
-	read := func(field string, in map[string]json.RawMessage) int64 {
-		n, _ := looseInt(in[field])
-		return max(n, 0)
-	}
-	usage := Usage{
-		Prompt:     read("prompt_tokens", fields),
-		Completion: read("completion_tokens", fields),
-		Cached:     read("cached_tokens", looseObject(fields["prompt_tokens_details"])),
-		Reasoning:  read("reasoning_tokens", looseObject(fields["completion_tokens_details"])),
-	}
-	if usage.Cached == 0 {
-		usage.Cached = read("prompt_cache_hit_tokens", fields)
-	}
-	usage.CacheWrite = read("cache_write_tokens", looseObject(fields["prompt_tokens_details"]))
-	usage.Cached = min(usage.Cached, usage.Prompt)
-	if usage != (Usage{}) {
-		a.usage = usage
-	}
-}
-
 // partial is what there is to keep of an answer that broke off: words, never calls.
 func (a *assembly) partial() Response {
 	return Response{Text: a.text.String(), Reasoning: a.reasoning.String(), Usage: a.usage, Model: a.model}
@@ -270,7 +259,7 @@ func (a *assembly) response() Response {
 	switch {
 	case len(response.ToolCalls) > 0 && a.finish != "length":
 		response.FinishReason = "tool_calls"
-	case a.finish == "":
+	case a.finish == "", a.finish == "tool_calls": // some say that there are calls and send none
 		response.FinishReason = "stop"
 	}
 	return response
@@ -295,9 +284,4 @@ func (a *assembly) signed() json.RawMessage {
 		return nil
 	}
 	return raw
-}
-
-func isNull(raw json.RawMessage) bool {
-	text := strings.TrimSpace(string(raw))
-	return text == "" || text == "null" || text == "false" || text == `""` || text == "{}"
 }

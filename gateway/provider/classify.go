@@ -38,7 +38,7 @@ var (
 	policyWords   = []string{"content_policy", "content policy", "content management policy", "content_filter", "content filter", "safety system", "flagged as potentially violating", "data_inspection_failed", "content exists risk", "usage policy", "prohibited_content"}
 	rateWords     = []string{"rate limit", "rate_limit", "too many requests", "throttl", "requests per minute", "tokens per minute"}
 	upstreamWords = []string{"rate-limited upstream", "rate limited upstream", "upstream rate limit", "error from provider", "upstream_provider", "provider returned error"}
-	authWords     = []string{"invalid_api_key", "incorrect api key", "invalid api key", "authentication_error", "unauthorized", "api key not valid", "invalid x-api-key", "api key expired", "no auth credentials", "permission_error"}
+	authWords     = []string{"invalid_api_key", "incorrect api key", "invalid api key", "authentication_error", "unauthorized", "api key not valid", "invalid x-api-key", "api key expired", "no auth credentials", "permission_error", "login fail"}
 )
 
 // classify turns a failed answer into an Error. status 0 means the error came inside a 200. It is pure; the key is scrubbed by
@@ -126,7 +126,7 @@ func classByWords(has func([]string) bool) Class {
 		return Overloaded
 	case has(authWords):
 		return Auth
-	case has([]string{"invalid_request_error", "invalid_argument"}):
+	case has([]string{"invalid_request_error", "invalid_argument", "invalid params", "invalidparameter", "bad_request_error"}):
 		return FormatError
 	}
 	return ServerError
@@ -155,8 +155,8 @@ type failure struct {
 	status                     int
 }
 
-// errorFields reads the envelopes in use: {"error":{...}}, {"error":"..."}, [{"error":...}], {"message":...}, {"detail":...}; else the text
-// itself.
+// errorFields reads the envelopes in use: {"error":{...}}, {"error":"..."}, [{"error":...}], {"message":...}, {"msg":...}, {"detail":...},
+// {"base_resp":{"status_msg":...}}; else the text itself.
 func errorFields(body []byte) failure {
 	list := looseList(body)
 	if len(list) == 0 {
@@ -169,12 +169,13 @@ func errorFields(body []byte) failure {
 	}
 	f := failure{kind: looseText(inner["type"]), code: looseText(inner["code"]), param: looseText(inner["param"])}
 	f.raw = oneLine(looseText(looseObject(inner["metadata"])["raw"]))
-	if status, ok := looseInt(inner["code"]); ok && status >= 400 && status < 600 {
-		f.status = int(status)
-	} else if status, ok := looseInt(inner["status"]); ok && status >= 400 && status < 600 {
-		f.status = int(status)
+	for _, name := range []string{"code", "status", "http_code", "status_code"} {
+		if status, ok := looseInt(inner[name]); ok && status >= 400 && status < 600 {
+			f.status = int(status)
+			break
+		}
 	}
-	for _, raw := range []json.RawMessage{inner["message"], top["error"], top["message"], top["detail"]} {
+	for _, raw := range []json.RawMessage{inner["message"], top["error"], top["message"], top["msg"], looseObject(top["base_resp"])["status_msg"], top["detail"]} {
 		if f.message = oneLine(looseText(raw)); f.message != "" {
 			return f.withRaw()
 		}

@@ -53,7 +53,7 @@ func (chatAPI) sign(header http.Header, key string) {
 func (chatAPI) apply(a *assembly, e event) (Delta, bool, error) {
 	if strings.TrimSpace(string(e.Data)) == doneMark {
 		a.done = true
-		return Delta{}, false, nil
+		return Delta{Text: a.say(a.tags.rest())}, false, nil
 	}
 	return a.apply(e.Data)
 }

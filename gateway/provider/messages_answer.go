@@ -12,7 +12,7 @@ func (messagesAPI) apply(a *assembly, e event) (Delta, bool, error) {
 		return Delta{}, false, errGarbage
 	}
 	kind := looseText(top["type"])
-	if kind == "error" || kind == "" && !isNull(top["error"]) {
+	if kind == "error" || kind == "" && isFault(top) {
 		return Delta{}, false, classify(0, nil, e.Data)
 	}
 	index, _ := looseInt(top["index"])
@@ -24,7 +24,7 @@ func (messagesAPI) apply(a *assembly, e event) (Delta, bool, error) {
 	case "content_block_delta":
 		return a.growBlock(index, looseObject(top["delta"]))
 	case "message_delta":
-		a.stop(looseText(looseObject(top["delta"])["stop_reason"]))
+		a.stopped(looseObject(top["delta"]))
 		a.countMessages(top["usage"])
 	case "message_stop":
 		a.done = true
@@ -53,7 +53,7 @@ func (a *assembly) startMessage(top map[string]json.RawMessage, kind string) (de
 		delta.Reasoning += more.Reasoning
 		delta.ToolName = more.ToolName
 	}
-	a.stop(looseText(message["stop_reason"]))
+	a.stopped(message)
 	return delta, true, nil
 }
 
@@ -72,12 +72,12 @@ func (a *assembly) startBlock(index int64, content map[string]json.RawMessage) (
 		return Delta{ToolName: call.addName(looseText(content["name"]))}, true, nil
 	case "thinking":
 		a.thoughts = append(a.thoughts, &thought{index: index, signature: looseText(content["signature"])})
-		return a.think(looseText(content["thinking"]))
+		return thinks(a.think(looseText(content["thinking"])))
 	case "redacted_thinking":
 		a.thoughts = append(a.thoughts, &thought{index: index, hidden: looseText(content["data"])})
 		return Delta{}, true, nil
 	}
-	return a.say(looseText(content["text"]))
+	return says(a.say(looseText(content["text"])))
 }
 
 func (a *assembly) growBlock(index int64, delta map[string]json.RawMessage) (Delta, bool, error) {
@@ -90,41 +90,36 @@ func (a *assembly) growBlock(index int64, delta map[string]json.RawMessage) (Del
 		call.arguments.WriteString(argumentText(delta["partial_json"]))
 		return Delta{}, true, nil
 	case "thinking_delta":
-		return a.think(looseText(delta["thinking"]))
+		return thinks(a.think(looseText(delta["thinking"])))
 	case "signature_delta":
 		if n := len(a.thoughts); n > 0 {
 			a.thoughts[n-1].signature += looseText(delta["signature"])
 		}
 		return Delta{}, true, nil
 	}
-	return a.say(whole(&a.half, rawText(delta["text"])))
+	return says(a.say(whole(&a.half, rawText(delta["text"]))))
 }
 
-func (a *assembly) say(text string) (Delta, bool, error) {
+func says(text string) (Delta, bool, error) { return Delta{Text: text}, text != "", nil }
+
+func thinks(text string) (Delta, bool, error) { return Delta{Reasoning: text}, text != "", nil }
+
+func (a *assembly) say(text string) string {
 	a.text.WriteString(text)
-	return Delta{Text: text}, text != "", nil
+	return text
 }
 
-func (a *assembly) think(text string) (Delta, bool, error) {
+func (a *assembly) think(text string) string {
 	a.reasoning.WriteString(text)
 	if n := len(a.thoughts); n > 0 {
 		a.thoughts[n-1].text += text
 	}
-	return Delta{Reasoning: text}, text != "", nil
+	return text
 }
 
-// stops are the API's words for why an answer ended, in ours.
-var stops = map[string]string{
-	"end_turn": "stop", "stop_sequence": "stop", "pause_turn": "stop", "max_tokens": "length", "model_context_window_exceeded": "length",
-	"tool_use": "tool_calls", "refusal": "content_filter",
-}
-
-func (a *assembly) stop(reason string) {
-	if ours := stops[reason]; ours != "" {
-		reason = ours
-	}
-	if reason != "" {
-		a.finish = reason
+func (a *assembly) stopped(fields map[string]json.RawMessage) {
+	if reason := looseText(fields["stop_reason"]); reason != "" {
+		a.end(reason)
 	}
 }
 

@@ -235,8 +235,8 @@ func (c *client) follow(chunks chunkReader, clock *clock, answer *assembly, show
 			clock.reading(answer.progress, show)
 			continue
 		}
-		if answer.finish == "error" {
-			return &Error{Class: ServerError, Message: "the server ended the answer with an error it did not name"}
+		if answer.fault != nil {
+			return answer.fault
 		}
 		if answer.finish != "" && !clock.awaits(errFinished) {
 			clock.await(errFinished, finishGrace)
