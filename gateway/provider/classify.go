@@ -22,8 +22,10 @@ var (
 		"exceeds maximum context", "larger than the maximum context", "too many tokens", "exceeds the limit of tokens", "input token count", "too many input tokens",
 		"truncation is disabled", "n_ctx", "maximum prompt length", "greater than the context length", "longer than the model's context length", "longer than the maximum model length",
 		"exceeded model token limit", "context length is only", "context limit", "model_context_window_exceeded", "token limit exceeded", "exceeds the maximum allowed length",
-		"maximum allowed input length", "tokens in request more than max tokens allowed", "input tokens exceed", "long context beta", "required for long context", "string too long",
-		"the input (", "prompt token count", "max_prompt_tokens_exceeded", "range of input length should be",
+		"maximum allowed input length", "tokens in request more than max tokens allowed", "input tokens exceed", "long context beta", "required for long context", "content': string too long", "input': string too long",
+		"prompt token count", "max_prompt_tokens_exceeded", "range of input length should be", "context size has been exceeded", "context size exceeded", "reached context length",
+		"context overflow", "contextwindowexceeded", "exceeds context length", "exceeded context length", "exceed context length", "prompt exceeds max", "prompt tokens too long",
+		"must be less than max_seq_len", "max_new_tokens` must be <=", "max_new_tokens must be <=", "`inputs` must have less than", "inputs must have less than",
 	}
 	// tokenRates are about tokens in a minute, which a shorter conversation would not help.
 	tokenRates    = []string{"per minute", "per min", "per day", "rate limit", "rate_limit", "too many requests", "please wait before", "throttl"}
@@ -33,10 +35,17 @@ var (
 		"credit balance is too low", "more credits", "credit_balance", "quota exhausted", "usage limit reached", "spending limit", "account balance", "in arrears", "arrearage",
 	}
 	// moneyWords mean money whatever the status is.
-	moneyWords    = []string{"credit balance is too low", "insufficient balance", "insufficient_quota", "insufficient credits", "requires more credits", "arrearage", "access denied due to overdue"}
-	missingWords  = []string{"model_not_found", "model not found", "does not exist", "no such model", "unknown model", "try pulling it", "is not a valid model", "invalid model", "not_found_error", "no endpoints found", "model is not available"}
-	policyWords   = []string{"content_policy", "content policy", "content management policy", "content_filter", "content filter", "safety system", "flagged as potentially violating", "data_inspection_failed", "content exists risk", "usage policy", "prohibited_content"}
-	rateWords     = []string{"rate limit", "rate_limit", "too many requests", "throttl", "requests per minute", "tokens per minute"}
+	moneyWords   = []string{"credit balance is too low", "insufficient balance", "insufficient_quota", "insufficient credits", "requires more credits", "arrearage", "access denied due to overdue"}
+	missingWords = []string{"model_not_found", "model not found", "does not exist", "no such model", "unknown model", "try pulling it", "no models loaded", "is not a valid model", "invalid model", "not_found_error", "no endpoints found", "model is not available"}
+	policyWords  = []string{"content_policy", "content policy", "content management policy", "content_filter", "content filter", "safety system", "flagged as potentially violating", "data_inspection_failed", "content exists risk", "usage policy", "prohibited_content"}
+	rateWords    = []string{"rate limit", "rate_limit", "too many requests", "throttl", "requests per minute", "tokens per minute"}
+	// throttled are rates that hide behind a 400 or a 403.
+	throttled     = []string{"too many requests", "throttl", "rate limit exceeded", "rate_limit_exceeded", "ratelimitexceeded"}
+	crashWords    = []string{"model has crashed", "model is unloaded", "model unloaded", "channel error", "runner process has terminated"}
+	toollessWords = []string{
+		"does not support tools", "support tool use", "support tool calling", "support function calling", "tool use is not supported", "tool calling is not supported",
+		"function calling is not supported", "tools are not supported", "tools param requires", "requires --enable-auto-tool-choice", "tool choice requires --enable-auto",
+	}
 	upstreamWords = []string{"rate-limited upstream", "rate limited upstream", "upstream rate limit", "error from provider", "upstream_provider", "provider returned error"}
 	authWords     = []string{"invalid_api_key", "incorrect api key", "invalid api key", "authentication_error", "unauthorized", "api key not valid", "invalid x-api-key", "api key expired", "no auth credentials", "permission_error", "login fail"}
 )
@@ -63,26 +72,35 @@ func classify(status int, header http.Header, body []byte) *Error {
 		err.Limit = contextLimit(body, words)
 	}
 	err.Remedy = remedies[err.Class]
+	if err.Class == ModelNotFound && hasAny(words, toollessWords) {
+		err.Remedy = "choose a model that takes tools, or start its server so that it does (llama.cpp: --jinja; vLLM: --enable-auto-tool-choice and --tool-call-parser)"
+	}
 	return err
+}
+
+func hasAny(words string, list []string) bool {
+	return slices.ContainsFunc(list, func(word string) bool { return strings.Contains(words, word) })
 }
 
 // classOf is the table. Money and capacity hide behind 429 and 403, an overflow behind 400, 413 and 500.
 func classOf(status int, words string) Class {
-	has := func(list []string) bool {
-		return slices.ContainsFunc(list, func(word string) bool { return strings.Contains(words, word) })
-	}
+	has := func(list []string) bool { return hasAny(words, list) }
 	switch {
 	case status == 402, has(moneyWords), (status == 429 || status == 403 || status == 0) && has(billingWords) && !has(rateWords):
 		return Billing
 	case status == 429:
-		return limited(has)
+		return limited(words, has)
+	case (status == 400 || status == 403) && has(throttled):
+		return RateLimit
 	case status == 401, status == 400 && has(authWords):
 		return Auth
 	case status == 403 && has(policyWords):
 		return ContentPolicy
 	case status == 403:
 		return Auth
-	case status == 503, status == 529:
+	case has(toollessWords):
+		return ModelNotFound
+	case status == 503, status == 529, status == 498: // the last is Groq's
 		return Overloaded
 	case status == 408, status == 504, status == 524:
 		return Timeout
@@ -90,6 +108,8 @@ func classOf(status int, words string) Class {
 		return ContextOverflow
 	case status == 413:
 		return PayloadTooLarge
+	case has(crashWords), status == 409, status == 424, status == 425:
+		return ServerError // of others: what it was busy with, or started with, is over the next time
 	case status == 404, (status == 400 || status == 422 || status == 0) && has(missingWords):
 		return ModelNotFound
 	case has(policyWords):
@@ -105,8 +125,10 @@ func classOf(status int, words string) Class {
 }
 
 // limited sorts a 429: what is too long for any minute is not a matter of waiting.
-func limited(has func([]string) bool) Class {
+func limited(words string, has func([]string) bool) Class {
 	switch {
+	case largerThanItsMinute(words):
+		return PayloadTooLarge
 	case has(overloadWords):
 		return Overloaded
 	case has([]string{"long context"}):
@@ -115,6 +137,20 @@ func limited(has func([]string) bool) Class {
 		return UpstreamLimit
 	}
 	return RateLimit
+}
+
+// minute finds a limit in a minute and what was asked for.
+var minute = regexp.MustCompile(`limit:? ([0-9,]+), requested:? ([0-9,]+)`)
+
+// largerThanItsMinute: one request wants more than a minute allows, with nothing used up.
+func largerThanItsMinute(words string) bool {
+	match := minute.FindStringSubmatch(words)
+	if match == nil {
+		return false
+	}
+	limit, _ := strconv.Atoi(strings.ReplaceAll(match[1], ",", ""))
+	asked, _ := strconv.Atoi(strings.ReplaceAll(match[2], ",", ""))
+	return limit > 0 && asked > limit
 }
 
 // classByWords sorts an error that came inside a 200 without a code.
@@ -227,7 +263,7 @@ func shorten(text string) string {
 // limitPattern finds the window in the words. The number that follows "requested", "has" or "(" is the prompt's.
 var limitPattern = regexp.MustCompile(`(?:context length (?:is|of)(?: only)?|context size[^0-9]{0,20}|context window[^0-9]{0,30}|context length \(|model length (?:is|of)|` +
 	`maximum (?:number of tokens|of|prompt length is|allowed length|allowed input length of|context length)[^0-9]{0,20}|max_model_len[^0-9]{0,5}|n_ctx[^0-9]{0,5}|` +
-	`token limit: |limit of |model with |exceeds the maximum[^0-9]{0,40}|\[1, ?|> ) ?\(?([0-9][0-9,_]{2,})`)
+	`token limit: |limit (?:of|is) |must (?:be less than max_seq_len|be <=|have less than) |model with |exceeds the maximum[^0-9]{0,40}|\[1, ?|> ) ?\(?([0-9][0-9,_]{2,})`)
 
 // contextLimit finds the window in an overflow's body: a field where the server has one, else the number after the usual words.
 func contextLimit(body []byte, words string) int {

@@ -69,8 +69,20 @@ func TestEveryFailureHasItsClass(t *testing.T) {
 		{400, `{"type":"error","error":{"type":"invalid_request_error","message":"input length and ` + "`max_tokens`" + ` exceed context limit: 178959 + 64000 > 200000, decrease input length"}}`, ContextOverflow},          // Anthropic
 		{429, `{"type":"error","error":{"type":"rate_limit_error","message":"Extra usage is required for long context requests."}}`, ContextOverflow},                                                                         // Anthropic, by tier
 		{500, openai("context length exceeded", ""), ContextOverflow},
-		{413, openai("Request too large for model in organization on tokens per minute (TPM): Limit 6000, Requested 9000", "rate_limit_exceeded"), PayloadTooLarge}, // Groq: no window, a minute's tokens
-		{400, openai("Throttling error: Too many tokens, please wait before trying again.", ""), FormatError},                                                       // Bedrock: no overflow
+		{413, openai("Request too large for model in organization on tokens per minute (TPM): Limit 6000, Requested 9000", "rate_limit_exceeded"), PayloadTooLarge},                                                    // Groq: no window, a minute's tokens
+		{400, openai("Throttling error: Too many tokens, please wait before trying again.", ""), RateLimit},                                                                                                            // Bedrock: no overflow
+		{429, openai("Request too large for gpt-4o in organization org-x on tokens per min (TPM): Limit 30000, Requested 43000. The input or output tokens must be reduced.", "rate_limit_exceeded"), PayloadTooLarge}, // OpenAI: no wait helps
+		{429, openai("Rate limit reached for gpt-4o on tokens per min (TPM): Limit 30000, Used 29000, Requested 3000.", "rate_limit_exceeded"), RateLimit},
+		{500, `{"error":{"code":500,"message":"Context size has been exceeded.","type":"server_error"}}`, ContextOverflow},                                                                                        // llama.cpp, while it writes
+		{400, openai("request (4390 tokens) exceeds the available context size (4096 tokens), try increasing it", ""), ContextOverflow},                                                                           // llama.cpp
+		{400, `{"error":"Reached context length of 4096 tokens with this model, but this model does not currently support mid-generation context overflow"}`, ContextOverflow},                                    // LM Studio
+		{400, `{"error":{"code":"1261","message":"Prompt exceeds max length"}}`, ContextOverflow},                                                                                                                 // Zhipu
+		{400, `{"code":20015,"message":"length of prompt_tokens (40000) must be less than max_seq_len (32768).","data":null}`, ContextOverflow},                                                                   // SiliconFlow
+		{422, "{\"error\":\"Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 4000 `inputs` tokens and 1000 `max_new_tokens`\",\"error_type\":\"validation\"}", ContextOverflow}, // TGI
+		{422, "{\"error\":\"Input validation error: `inputs` must have less than 3072 tokens. Given: 4000\"}", ContextOverflow},
+		{500, openai("Requested tokens (2285) exceed context window of 2048", ""), ContextOverflow},                                                                             // llama-cpp-python
+		{400, openai("Invalid 'messages[1].tool_calls[0].id': string too long. Expected a string with maximum length 40, but got 54.", "string_above_max_length"), FormatError}, // OpenAI: an id
+		{400, openai("Invalid 'messages[0].content': string too long. Expected a string with maximum length 1048576.", "string_above_max_length"), ContextOverflow},
 
 		// Money.
 		{400, `{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing"}}`, Billing}, // Anthropic
@@ -80,6 +92,20 @@ func TestEveryFailureHasItsClass(t *testing.T) {
 		{400, openai("credit insufficient balance: balance=0 required=4560", ""), Billing},                                                                                               // new-api
 		{403, openai("insufficient_quota", ""), Billing},
 		{400, `{"code":"Arrearage","message":"Access denied, please make sure your account is in good standing. arrearage"}`, Billing}, // DashScope
+
+		// What is over the next time, and what never is.
+		{400, `{"error":"The model has crashed without additional information. (Exit code: 18446744072635812000)"}`, ServerError}, // LM Studio
+		{400, `{"error":"Model unloaded."}`, ServerError},
+		{400, `{"error":{"message":"No models loaded. Please load a model in the developer page"}}`, ModelNotFound},
+		{500, `{"error":"llama runner process has terminated: exit status 2"}`, ServerError}, // Ollama
+		{409, openai("lock timeout", ""), ServerError},
+		{424, `{"error":"Request failed during generation","error_type":"generation"}`, ServerError}, // TGI
+		{498, openai("Flex tier capacity exceeded", "capacity_exceeded"), Overloaded},                // Groq
+		{403, openai("Too Many Requests", ""), RateLimit},
+		{400, openai("registry.ollama.ai/library/gemma:2b does not support tools", "api_error"), ModelNotFound},                                     // Ollama
+		{500, openai("tools param requires --jinja flag", "server_error"), ModelNotFound},                                                           // llama.cpp
+		{400, openai(`\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set`, "BadRequestError"), ModelNotFound}, // vLLM
+		{404, openai("No endpoints found that support tool use.", ""), ModelNotFound},                                                               // OpenRouter
 
 		// Rates, our own and the one behind an aggregator.
 		{429, `{"error":{"message":"Provider returned error","code":429,"metadata":{"raw":"some/model is temporarily rate-limited upstream. Please retry shortly","provider_name":"x"}}}`, UpstreamLimit}, // OpenRouter
@@ -100,7 +126,7 @@ func TestEveryFailureHasItsClass(t *testing.T) {
 		if err.Class != c.want {
 			t.Errorf("%d %s: class %s, want %s", c.status, c.body, err.Class, c.want)
 		}
-		if strings.TrimSpace(err.Message) == "" || strings.ContainsAny(err.Message, "\n<") {
+		if strings.TrimSpace(err.Message) == "" || strings.ContainsAny(err.Message, "\n") || strings.HasPrefix(err.Message, "<") {
 			t.Errorf("%d %s: message %q is nothing for a person", c.status, c.body, err.Message)
 		}
 	}
@@ -108,22 +134,31 @@ func TestEveryFailureHasItsClass(t *testing.T) {
 
 func TestTheWindowIsReadOutOfTheOverflow(t *testing.T) {
 	for body, want := range map[string]int{
-		`{"error":{"message":"This model's maximum context length is 8,192 tokens."}}`:                                    8192,
-		`{"error":{"message":"the request exceeds the available context size","n_ctx":4096}}`:                             4096,
-		`{"message":"The decoder prompt (length 9000) is longer than the maximum model length of 4096."}`:                 4096,
-		`{"error":{"message":"prompt is too long: 210000 tokens > 200000 maximum"}}`:                                      200000,
-		`{"error":{"message":"too many tokens"}}`:                                                                         0,
-		`{"error":{"message":"This model's maximum prompt length is 131072 but the request contains 537812 tokens."}}`:    131072,
-		`{"error":{"message":"The input token count (1196265) exceeds the maximum number of tokens allowed (1048575)."}}`: 1048575,
-		`{"error":{"message":"prompt token count of 130000 exceeds the limit of 128000, context window"}}`:                128000,
-		`{"error":{"message":"Your request exceeded model token limit: 131072"}}`:                                         131072,
-		`{"error":{"message":"Prompt contains 70000 tokens, too large for model with 32768 maximum context length"}}`:     32768,
-		`{"error":{"message":"Input length (160062 tokens) exceeds the maximum allowed length (59862 tokens)."}}`:         59862,
-		`{"error":{"message":"Range of input length should be [1, 30720]"}}`:                                              30720,
-		`{"error":{"message":"input (5000 tokens) is longer than the model's context length (4096 tokens)"}}`:             4096,
-		`{"error":{"message":"prompt has 9,000 tokens, but the configured context size is 4,096 tokens"}}`:                4096,
-		`{"error":{"message":"input length and max_tokens exceed context limit: 178959 + 64000 > 200000"}}`:               200000,
-		`{"error":{"message":"maximum context length is 99999999999999999999 tokens"}}`:                                   0,
+		`{"error":{"message":"This model's maximum context length is 8,192 tokens."}}`:                                                                 8192,
+		`{"error":{"message":"the request exceeds the available context size","n_ctx":4096}}`:                                                          4096,
+		`{"message":"The decoder prompt (length 9000) is longer than the maximum model length of 4096."}`:                                              4096,
+		`{"error":{"message":"prompt is too long: 210000 tokens > 200000 maximum"}}`:                                                                   200000,
+		`{"error":{"message":"too many tokens"}}`:                                                                                                      0,
+		`{"error":{"message":"This model's maximum prompt length is 131072 but the request contains 537812 tokens."}}`:                                 131072,
+		`{"error":{"message":"The input token count (1196265) exceeds the maximum number of tokens allowed (1048575)."}}`:                              1048575,
+		`{"error":{"message":"prompt token count of 130000 exceeds the limit of 128000, context window"}}`:                                             128000,
+		`{"error":{"message":"Your request exceeded model token limit: 131072"}}`:                                                                      131072,
+		`{"error":{"message":"Prompt contains 70000 tokens, too large for model with 32768 maximum context length"}}`:                                  32768,
+		`{"error":{"message":"Input length (160062 tokens) exceeds the maximum allowed length (59862 tokens)."}}`:                                      59862,
+		`{"error":{"message":"Range of input length should be [1, 30720]"}}`:                                                                           30720,
+		`{"error":{"message":"input (5000 tokens) is longer than the model's context length (4096 tokens)"}}`:                                          4096,
+		`{"error":{"message":"prompt has 9,000 tokens, but the configured context size is 4,096 tokens"}}`:                                             4096,
+		`{"error":{"message":"input length and max_tokens exceed context limit: 178959 + 64000 > 200000"}}`:                                            200000,
+		`{"error":{"message":"request (4390 tokens) exceeds the available context size (4096 tokens), try increasing it"}}`:                            4096,
+		`{"error":"Reached context length of 4096 tokens with this model, but this model does not currently support mid-generation context overflow"}`: 4096,
+		`{"message":"length of prompt_tokens (40000) must be less than max_seq_len (32768)."}`:                                                         32768,
+		"{\"error\":\"`inputs` must have less than 3072 tokens. Given: 4000\"}":                                                                        3072,
+		"{\"error\":\"`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 4000 `inputs` tokens\"}":                                              4096,
+		`{"error":{"message":"Please reduce the length of the messages. Current length is 9000 while limit is 8192"}}`:                                 8192,
+		`{"error":{"message":"Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 300000 tokens."}}`:                  272000,
+		`{"error":{"message":"This endpoint's maximum context length is 131072 tokens. However, you requested about 200000 tokens"}}`:                  131072,
+		`{"error":{"message":"You passed 5000 input tokens and requested 9 output tokens. However, the model's context length is only 4096 tokens"}}`:  4096,
+		`{"error":{"message":"maximum context length is 99999999999999999999 tokens"}}`:                                                                0,
 	} {
 		if err := classify(400, nil, []byte(body)); err.Limit != want || err.Class != ContextOverflow {
 			t.Errorf("%s: %s, limit %d, want %d", body, err.Class, err.Limit, want)
@@ -158,6 +193,20 @@ func TestRetryAfterInEveryForm(t *testing.T) {
 		{"time left of a limit that is not reached", map[string]string{"X-Ratelimit-Remaining-Requests": "7", "X-Ratelimit-Reset-Requests": "6m0s"}, "", 0},
 		{"a moment in an aggregator's body", map[string]string{"Date": date(0)}, fmt.Sprintf(`{"error":{"metadata":{"headers":{"X-RateLimit-Reset":"%d"}}}}`, time.Date(2026, 1, 2, 3, 4, 35, 0, time.UTC).UnixMilli()), 30 * time.Second},
 		{"a moment in words", map[string]string{"Anthropic-Ratelimit-Requests-Remaining": "0", "Anthropic-Ratelimit-Requests-Reset": "2026-01-02T03:04:45Z", "Date": date(0)}, "", 40 * time.Second},
+		{"Azure's milliseconds", map[string]string{"X-Ms-Retry-After-Ms": "1500"}, "", 1500 * time.Millisecond},
+		{"a moment in seconds", map[string]string{"Retry-After": "1767323085", "Date": date(0)}, "", 40 * time.Second},
+		{"a moment in RFC 3339", map[string]string{"Retry-After": "2026-01-02T03:04:45Z", "Date": date(0)}, "", 40 * time.Second},
+		{"a limit's moment in seconds", map[string]string{"X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": "1767323085", "Date": date(0)}, "", 40 * time.Second},
+		{"a limit of input tokens", map[string]string{"Anthropic-Ratelimit-Input-Tokens-Remaining": "0", "Anthropic-Ratelimit-Input-Tokens-Reset": "2026-01-02T03:04:45Z", "Date": date(0)}, "", 40 * time.Second},
+		{"a limit of a day's requests", map[string]string{"X-Ratelimit-Remaining-Requests-Day": "0", "X-Ratelimit-Reset-Requests-Day": "3301.38"}, "", 3301380 * time.Millisecond}, // Cerebras
+		{"a limit by the draft", map[string]string{"Ratelimit-Remaining": "0", "Ratelimit-Reset": "12"}, "", 12 * time.Second},
+		{"the longer of two", map[string]string{"X-Ratelimit-Remaining-Requests": "0", "X-Ratelimit-Reset-Requests": "1s", "X-Ratelimit-Remaining-Tokens": "0", "X-Ratelimit-Reset-Tokens": "2m0s"}, "", 2 * time.Minute},
+		{"a model that is being loaded", nil, `{"error":"Model x is currently loading","estimated_time":20.5}`, 20500 * time.Millisecond}, // Hugging Face
+		{"wait, in words", nil, `{"error":{"message":"Too many requests. Please wait 30 seconds."}}`, 30 * time.Second},
+		{"retry, in words", nil, `{"error":{"message":"Please retry after 59 seconds."}}`, 59 * time.Second}, // Azure
+		{"reset, in words", nil, `{"error":{"message":"busy (reset after 30s)"}}`, 30 * time.Second},
+		{"retry so often", nil, `{"error":{"message":"retry 3 more times"}}`, 0},
+		{"a moment in the past", map[string]string{"Retry-After": "1767323000", "Date": date(0)}, "", 0},
 		{"zero", map[string]string{"Retry-After": "0"}, "", 0},
 		{"negative", map[string]string{"Retry-After": "-5"}, "", 0},
 		{"nonsense", map[string]string{"Retry-After": "soon"}, `{"retry_after":"NaN"}`, 0},

@@ -49,6 +49,9 @@ var (
 		regexp.MustCompile(`maximum context length is (?P<all>[0-9]+) tokens.*requested [0-9]+ output tokens.* (?P<in>[0-9]+) input tokens`),
 		regexp.MustCompile(`maximum context length is (?P<all>[0-9]+) tokens.*\((?P<in>[0-9]+) (?:of text input|in the messages|in your prompt)`),
 		regexp.MustCompile(`maximum context length is (?P<all>[0-9]+) tokens and your request has (?P<in>[0-9]+) input tokens`),
+		regexp.MustCompile(`passed (?P<in>[0-9]+) input tokens and requested [0-9]+ output tokens.*context length is only (?P<all>[0-9]+)`),
+		regexp.MustCompile(`maximum context length of (?P<all>[0-9]+) tokens.*: (?P<in>[0-9]+) tokens from the input`),
+		regexp.MustCompile(`max_new_tokens.? must be <= (?P<all>[0-9]+)\. given: (?P<in>[0-9]+) .?inputs`),
 	}
 	unknownName = regexp.MustCompile(`(?:unknown name|unsupported (?:schema )?keyword:?|keyword) \\?["'` + "`" + `](\$?\w+)`)
 	notPermit   = regexp.MustCompile(`["'` + "`" + `](\$?\w+)\\?["'` + "`" + `] is not (?:permitted|supported|allowed)`)

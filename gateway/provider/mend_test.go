@@ -168,6 +168,9 @@ func TestAnAnswerThatFillsTheWindowIsAskedForShorter(t *testing.T) {
 		"input length and `max_tokens` exceed context limit: 6000 + 2000 > 7500, decrease input length or `max_tokens` and try again",
 		"This model's maximum context length is 7500 tokens. However, you requested 2000 output tokens and your prompt contains at least 6000 input tokens, for a total of at least 8000 tokens.",
 		"This model's maximum context length is 7500 tokens. However, you requested 8000 tokens (6000 in the messages, 2000 in the completion). Please reduce the length of the messages or completion.",
+		"You passed 6000 input tokens and requested 2000 output tokens. However, the model's context length is only 7500 tokens, resulting in a maximum input length of 5500 tokens.",
+		"Requested token count exceeds the model's maximum context length of 7500 tokens. You requested a total of 8000 tokens: 6000 tokens from the input messages and 2000 tokens for the completion.",
+		"Input validation error: `inputs` tokens + `max_new_tokens` must be <= 7500. Given: 6000 `inputs` tokens and 2000 `max_new_tokens`",
 	} {
 		server := refusingServer(t, has(`"max_tokens":2000`), 400, detail(message, "invalid_request_error", "", ""))
 		client, _ := clientOf(t, server)

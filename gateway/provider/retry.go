@@ -3,7 +3,6 @@ package provider
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"math"
 	"net/http"
 	"regexp"
@@ -66,24 +65,18 @@ func pause(ctx context.Context, wait time.Duration, sink func(Delta)) bool {
 	return ctx.Err() == nil
 }
 
-var tryAgainPattern = regexp.MustCompile(`(?i)(?:try again|retry) (?:in|after) ((?:[0-9.]+ ?(?:ms|h|m|s)(?:in|ec|our)?[a-z]* ?)+)`)
+var tryAgainPattern = regexp.MustCompile(`(?i)(?:try again|retry|wait|resets?)(?: in| after| for)? ((?:[0-9.]+ ?(?:ms|h|m|s)(?:in|ec|our)?[a-z]* ?)+)`)
 
-// retryAfter finds how long the server wants us to wait, in any of the ways servers say it: the header in seconds, in milliseconds or
-// as a date; a field of the body; words. Zero and less is as good as unsaid.
+// retryAfter finds how long the server wants us to wait, in any of the ways servers say it: the header in seconds, in milliseconds,
+// as a date or a moment; a field of the body; a limit that comes back; words. Zero and less is as good as unsaid.
 func retryAfter(header http.Header, body []byte, message string) time.Duration {
-	if ms := header.Get("Retry-After-Ms"); ms != "" {
-		if d := seconds(ms) / 1000; d > 0 {
+	for _, name := range []string{"Retry-After-Ms", "X-Ms-Retry-After-Ms"} { // the second is Azure's
+		if d := seconds(header.Get(name)) / 1000; d > 0 {
 			return d
 		}
 	}
 	if value := header.Get("Retry-After"); value != "" {
-		if d := seconds(value); d > 0 {
-			return d
-		}
-		if d := untilDate(value, header.Get("Date")); d > 0 {
-			return d
-		}
-		if d := spoken(value); d > 0 {
+		if d := moment(value, clockOf(header)); d > 0 {
 			return d
 		}
 	}
@@ -99,49 +92,56 @@ func retryAfter(header http.Header, body []byte, message string) time.Duration {
 	return 0
 }
 
-// limitReset finds when a limit that is used up comes back, where a server says only that: as a span, a moment, or milliseconds since 1970, in headers
-// or, from an aggregator, in the body.
+// limitReset finds when a limit that is used up comes back, where a server says only that, in headers or, from an aggregator, in the body. Whose
+// limit it is stands in the header's name: requests, input tokens, a day's.
 func limitReset(header http.Header, body []byte) time.Duration {
-	now := time.Now()
-	if server, err := http.ParseTime(header.Get("Date")); err == nil {
-		now = server
-	}
+	now := clockOf(header)
 	var longest time.Duration
-	for _, prefix := range []string{"X-Ratelimit-%s-Requests", "X-Ratelimit-%s-Tokens", "Anthropic-Ratelimit-Requests-%s", "Anthropic-Ratelimit-Tokens-%s", "X-Ratelimit-%s"} {
-		if header.Get(fmt.Sprintf(prefix, "Remaining")) == "0" {
-			longest = max(longest, resetValue(header.Get(fmt.Sprintf(prefix, "Reset")), now))
+	for name, values := range header {
+		plain := strings.ToLower(strings.ReplaceAll(name, "-", ""))
+		if left, err := strconv.ParseFloat(values[0], 64); err != nil || left != 0 || !strings.Contains(plain, "ratelimit") {
+			continue
+		}
+		if reset := strings.Replace(name, "Remaining", "Reset", 1); reset != name {
+			longest = max(longest, moment(header.Get(reset), now))
 		}
 	}
 	if list := looseList(body); len(list) > 0 {
 		inner := looseObject(looseObject(looseObject(list[0])["error"])["metadata"])
-		longest = max(longest, resetValue(looseText(looseObject(inner["headers"])["X-RateLimit-Reset"]), now))
+		longest = max(longest, moment(looseText(looseObject(inner["headers"])["X-RateLimit-Reset"]), now))
 	}
 	return longest
 }
 
-func resetValue(text string, now time.Time) time.Duration {
+// clockOf is the server's own time where it sent one, so that a wrong clock here costs nothing.
+func clockOf(header http.Header) time.Time {
+	if server, err := http.ParseTime(header.Get("Date")); err == nil {
+		return server
+	}
+	return time.Now()
+}
+
+// moment reads when something will be: in so many seconds, at a date in either form, at so many seconds or milliseconds since 1970, or in words.
+func moment(text string, now time.Time) time.Duration {
+	text = strings.TrimSpace(text)
+	if at, err := http.ParseTime(text); err == nil {
+		return at.Sub(now)
+	}
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return at.Sub(now)
 	}
-	if ms, err := strconv.ParseInt(text, 10, 64); err == nil {
-		if ms > 1e12 {
-			return time.UnixMilli(ms).Sub(now)
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		switch {
+		case n >= 1e12 && n < 1e14:
+			return time.UnixMilli(n).Sub(now)
+		case n >= 1e9 && n < 1e11:
+			return time.Unix(n, 0).Sub(now)
 		}
-		return seconds(text)
+	}
+	if d := seconds(text); d > 0 {
+		return d
 	}
 	return spoken(text)
-}
-
-// untilDate reads an HTTP date. The server's own clock is the measure where it sent one, so that a wrong clock here costs nothing.
-func untilDate(value, now string) time.Duration {
-	then, err := http.ParseTime(value)
-	if err != nil {
-		return 0
-	}
-	if server, err := http.ParseTime(now); err == nil {
-		return then.Sub(server)
-	}
-	return time.Until(then)
 }
 
 // retryField looks into the body: retry_after at the top, in error or in its metadata, retryDelay in its details.
@@ -157,7 +157,7 @@ func retryField(body []byte) time.Duration {
 		places = append(places, looseObject(detail))
 	}
 	for _, place := range places {
-		for _, name := range []string{"retry_after", "retry_after_seconds", "retryDelay"} {
+		for _, name := range []string{"retry_after", "retry_after_seconds", "retryDelay", "estimated_time"} {
 			if d := seconds(strings.TrimSuffix(strings.Trim(string(place[name]), `" `), "s")); d > 0 {
 				return d
 			}
