@@ -18,6 +18,7 @@ const (
 	leaseWait       = 1800 * time.Second
 	leasePoll       = time.Second
 	leaseSweep      = 24 * time.Hour // a row this long expired belongs to nobody
+	sweepEvery      = time.Hour      // how often a store looks for such rows: it reads all leases for that
 )
 
 // LeaseKind says what a lease is for. An append looks at the turn lease only.
@@ -105,11 +106,17 @@ func (s *Store) tryAcquire(ctx context.Context, session string, kind LeaseKind, 
 	}
 	now := time.Now()
 	l := Lease{Session: session, Kind: kind, Token: newUID(now), Holder: h, Expires: now.Add(ttl), TTL: ttl}
+	sweep := s.sweeps(now)
 	var reclaimed *Lease
 	s.recallAll(ctx)
 	err := s.file.Write(ctx, sqlite.Op{
 		Label: "acquire lease", Patience: sqlite.Ordinary,
 		Do: func(tx *sqlite.Tx) error {
+			if sweep {
+				if _, err := tx.Exec(`DELETE FROM leases WHERE expires_at < ?`, now.Add(-leaseSweep).UnixMicro()); err != nil {
+					return during("sweep leases", err)
+				}
+			}
 			held, err := takeLease(tx, l, now)
 			reclaimed = held
 			return err
@@ -123,6 +130,12 @@ func (s *Store) tryAcquire(ctx context.Context, session string, kind LeaseKind, 
 		s.log.Warn("lease reclaimed", "session", session, "kind", string(kind), "pid", reclaimed.Holder.PID, "holder", reclaimed.Holder.Label)
 	}
 	return l, nil
+}
+
+// sweeps says, once in a while, that it is time to look for leases of nobody.
+func (s *Store) sweeps(now time.Time) bool {
+	last := s.swept.Load()
+	return now.Sub(time.UnixMicro(last)).Abs() >= sweepEvery && s.swept.CompareAndSwap(last, now.UnixMicro())
 }
 
 // runs reports that the time of a lease is not over. One that ends later than any holder asks for was taken before the
@@ -145,9 +158,6 @@ func takeLease(tx *sqlite.Tx, l Lease, now time.Time) (*Lease, error) {
 	}
 	if found && held.runs(now) && !held.Holder.Dead() {
 		return nil, &HeldError{held}
-	}
-	if _, err := tx.Exec(`DELETE FROM leases WHERE expires_at < ?`, now.Add(-leaseSweep).UnixMicro()); err != nil {
-		return nil, err
 	}
 	err = putLease(tx, l, now.UnixMicro())
 	if !found {

@@ -31,6 +31,25 @@ func TestLeaseOfKilledProcessIsReclaimedAtOnce(t *testing.T) {
 	say(t, s, l, "goes on")
 }
 
+// A lease that ran out a day ago goes when another is taken, at most once an hour: looking for such reads them all.
+func TestLeasesOfNobodyAreSweptOnceAnHour(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := openStore(t, dir+"/state.db")
+		left := conversation(t, s)
+		abandon := func() {
+			write(t, s, `UPDATE leases SET expires_at = expires_at - 90000000000 WHERE session_id = '`+left.Session+`'`)
+		}
+		leases := func() int { return int(number(t, s, `SELECT count(*) FROM leases`)) }
+		abandon()
+		conversation(t, s)
+		equal(t, "swept within the hour", leases(), 2)
+		time.Sleep(sweepEvery)
+		conversation(t, s)
+		equal(t, "swept after an hour", leases(), 2)
+	})
+}
+
 // Who lost the lease writes nothing, in no way.
 func TestLostLeaseRefusesRows(t *testing.T) {
 	s, _ := testStore(t)

@@ -34,7 +34,8 @@ type Store struct {
 	file  *sqlite.File
 	log   *slog.Logger
 	once  onceLog
-	turns broadcast // told when a lease of this process ends, so that a waiter here does not sleep out its poll
+	swept atomic.Int64 // when leases of nobody were looked for, in µs since 1970
+	turns broadcast    // told when a lease of this process ends, so that a waiter here does not sleep out its poll
 	work  indexWork
 	tail  tailIndex
 	kept  kept
