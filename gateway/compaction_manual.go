@@ -181,7 +181,7 @@ func (g *Gateway) previewCompress(ctx context.Context, session string, c Compres
 	}
 	if f, some := p.choose(step); some && len(rows) >= rowsLeast {
 		plan := f.Plan(strings.Repeat("word ", f.Prompt(c.Topic).Want*4/5))
-		out.Folded, out.Kept = len(f.Folded()), f.Keeps()
+		out.Folded, out.Kept = len(plan.Covered), len(rows)-len(plan.Covered)
 		out.RowsAfter, out.TokensAfter = len(rows)-len(plan.Covered)+plan.News(), max(used.tokens-plan.Saved(), 0)
 		out.RefusedWouldGrow = plan.Grows()
 	}
@@ -196,18 +196,18 @@ func (out Compressed) String() string {
 		if out.Folded == 0 {
 			return fmt.Sprintf("Nothing would be folded: all %d messages (%s) belong to the part that stays. /compress here 2 keeps the last two exchanges only.", out.RowsBefore, tokens)
 		}
+		if out.RefusedWouldGrow {
+			return fmt.Sprintf("Nothing would be gained: a summary of %d of the %d messages (%s) would be no smaller than they are.", out.Folded, out.RowsBefore, tokens)
+		}
 		return fmt.Sprintf("%d of %d messages would be folded into a summary and %d stay: %s would become about %d. Nothing was changed.", out.Folded, out.RowsBefore, out.Kept, tokens, out.TokensAfter)
 	case CompressDone:
 		text := fmt.Sprintf("Folded %d messages into a summary: %d rows and %s became %d rows and about %d tokens. The messages stay searchable.", out.Folded, out.RowsBefore, tokens, out.RowsAfter, out.TokensAfter)
 		if out.FallbackUsed {
 			text += " No model could write the summary (" + out.Reason + "), so it is a poorer one."
 		}
-		if out.DeadEnd {
-			text += " This conversation hardly gets smaller any more: /new starts a new one."
-		}
-		return text
+		return text + out.deadEnd()
 	case CompressNothing:
-		return fmt.Sprintf("Nothing was changed: %s (%d messages, %s).", out.Reason, out.RowsBefore, tokens)
+		return fmt.Sprintf("Nothing was changed: %s (%d messages, %s).", out.Reason, out.RowsBefore, tokens) + out.deadEnd()
 	case CompressLockSkipped:
 		return "Nothing was changed: " + out.Reason + ". Try again when it has ended."
 	case CompressNotStored:
@@ -217,4 +217,11 @@ func (out Compressed) String() string {
 		return "Nothing was changed: it was stopped (" + out.Reason + ")."
 	}
 	return "Nothing was changed: there is no summary (" + out.Reason + ")."
+}
+
+func (out Compressed) deadEnd() string {
+	if !out.DeadEnd {
+		return ""
+	}
+	return " This conversation hardly gets smaller any more: /new starts a new one."
 }

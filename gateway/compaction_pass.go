@@ -223,7 +223,7 @@ func (p *pass) commit(plan compact.Plan, done folded) folded {
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	written, err := p.g.opts.Store.ArchiveAndCompact(ctx, plan.Compaction(p.lease, p.rows))
+	_, err := p.g.opts.Store.ArchiveAndCompact(ctx, plan.Compaction(p.lease, p.rows))
 	switch {
 	case errors.Is(err, sessiondb.ErrStalePlan):
 		done.word, done.err = stale, err
@@ -235,7 +235,7 @@ func (p *pass) commit(plan compact.Plan, done folded) folded {
 		return done
 	}
 	done.changed = true
-	done.folded, done.kept = written.Folded, written.Kept
+	done.folded, done.kept = len(plan.Covered), len(p.rows)-len(plan.Covered)
 	done.before, done.rowsBefore = p.used.tokens, len(p.rows)
 	done.after = max(p.used.tokens-plan.Saved(), 0)
 	if done.rows, err = p.g.opts.Store.Transcript(ctx, p.session); err != nil {

@@ -148,6 +148,3 @@ func (f Fold) Folded() []sessiondb.Message {
 
 // Rolling reports whether it is a step of a rolling compaction.
 func (f Fold) Rolling() bool { return f.rolling }
-
-// Keeps gives how many rows go on as they are.
-func (f Fold) Keeps() int { return len(f.rows) - len(f.Folded()) }

@@ -3,7 +3,6 @@ package slash
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -27,16 +26,22 @@ func (r *Runner) compress(ctx context.Context, c Context, line Line) (Reply, err
 	if err != nil {
 		return Reply{}, err
 	}
-	return Reply{Text: compressed(done), Data: done}, nil
+	return Reply{Text: done.String(), Data: done}, nil
 }
 
-func parseCompress(line Line) (gateway.Compress, error) {
-	var ask gateway.Compress
+// parseCompress reads what follows the name: [up to] here [N], --keep N or -k N in their place, --preview or --dry-run, else a topic.
+func parseCompress(line Line) (ask gateway.Compress, err error) {
 	var words []string
-	for _, word := range strings.Fields(line.Args) {
-		switch {
-		case word == "--preview":
+	all := strings.Fields(line.Args)
+	for i := 0; i < len(all); i++ {
+		switch word := all[i]; {
+		case word == "--preview", word == "--dry-run":
 			ask.Preview = true
+		case word == "--keep", word == "-k":
+			if i++; i == len(all) {
+				return ask, errUsage(line.Command, "wants a number after %s", word)
+			}
+			words = append([]string{"here", all[i]}, words...)
 		case word == "--aggressive":
 			return ask, errUsage(line.Command, "has no --aggressive: what would be folded then is what the model needs")
 		case strings.HasPrefix(word, "--"):
@@ -45,49 +50,17 @@ func parseCompress(line Line) (gateway.Compress, error) {
 			words = append(words, word)
 		}
 	}
-	if len(words) > 0 && strings.EqualFold(words[0], "here") && len(words) <= 2 {
-		ask.Here = hereDefault
-		if len(words) == 2 {
-			n, err := strconv.Atoi(words[1])
-			if err != nil || n < 1 {
-				return ask, errUsage(line.Command, "wants how many exchanges stay as they are, 1 or more, not %.50q", words[1])
-			}
-			ask.Here = n
-		}
+	if len(words) > 2 && strings.EqualFold(strings.Join(words[:3], " "), "up to here") {
+		words = words[2:]
+	}
+	if len(words) == 0 || !strings.EqualFold(words[0], "here") || len(words) > 2 {
+		ask.Topic = strings.Join(words, " ")
 		return ask, nil
 	}
-	ask.Topic = strings.Join(words, " ")
+	if ask.Here = hereDefault; len(words) == 2 {
+		if ask.Here, err = strconv.Atoi(words[1]); err != nil || ask.Here < 1 {
+			return ask, errUsage(line.Command, "wants how many exchanges stay as they are, 1 or more, not %.50q", words[1])
+		}
+	}
 	return ask, nil
-}
-
-// compressed says what became of it, and says so honestly when nothing was gained.
-func compressed(c gateway.Compressed) string {
-	if c.Status == gateway.CompressPreview && c.Folded == 0 {
-		return "There is nothing that could be folded now; nothing was changed."
-	}
-	var b strings.Builder
-	b.WriteString(map[gateway.CompressStatus]string{
-		gateway.CompressPreview: "This is what would be done; nothing was changed.", gateway.CompressDone: "Compressed.",
-		gateway.CompressNothing: "There is nothing to compress.", gateway.CompressLockSkipped: "Another process works on this conversation; nothing was changed.",
-		gateway.CompressFailed: "There is no summary; nothing was changed.", gateway.CompressNotStored: "It could not be stored; nothing was changed, and it may be repeated.",
-	}[c.Status])
-	if c.Folded > 0 {
-		fmt.Fprintf(&b, " Folded: %s; kept as they are: %d.", count(c.Folded, "row"), c.Kept)
-	}
-	if c.RowsAfter > 0 || c.TokensAfter > 0 {
-		fmt.Fprintf(&b, " Rows %d → %d, tokens %d → %d.", c.RowsBefore, c.RowsAfter, c.TokensBefore, c.TokensAfter)
-	}
-	if c.FallbackUsed {
-		b.WriteString(" No model could be asked, so the summary is a list of what was said.")
-	}
-	if c.RefusedWouldGrow {
-		b.WriteString(" The summary would have been no smaller than what it stands for.")
-	}
-	if c.DeadEnd {
-		b.WriteString(" Compressing does not make this conversation smaller any more; /new begins another.")
-	}
-	if c.Reason != "" {
-		b.WriteString(" " + c.Reason)
-	}
-	return b.String()
 }
