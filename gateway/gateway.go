@@ -76,6 +76,7 @@ type Options struct {
 // Gateway holds the conversations. It is safe for concurrent use.
 type Gateway struct {
 	opts   Options
+	began  time.Time
 	log    *slog.Logger
 	holder func(turn string) (sessiondb.Holder, error)
 
@@ -104,7 +105,7 @@ type Gateway struct {
 func New(opts Options) *Gateway {
 	opts = opts.withDefaults()
 	g := &Gateway{
-		opts: opts, log: opts.Log, holder: func(turn string) (sessiondb.Holder, error) { return sessiondb.SelfHolder(holderLabel(opts.Sole, turn)) },
+		opts: opts, began: time.Now(), log: opts.Log, holder: func(turn string) (sessiondb.Holder, error) { return sessiondb.SelfHolder(holderLabel(opts.Sole, turn)) },
 		conversations: map[string]*conversation{}, missed: map[string]int{}, idle: make(chan struct{}),
 		receipt: Receipt{Run: opts.LastRun},
 	}

@@ -67,7 +67,7 @@ func (g *Gateway) accept(ctx context.Context, session sessiondb.Session, say Say
 	}
 	accepted := Accepted{Session: session.ID, UID: say.UID, Position: 1}
 	if !mutation.On("accepted-before-committed") {
-		place, err := g.opts.Store.Accept(ctx, w, g.opts.Mailbox)
+		place, err := g.opts.Store.Accept(ctx, w, g.opts.Mailbox, say.Run)
 		if err != nil {
 			return Accepted{}, nil, g.refused(err, "session "+session.ID)
 		}

@@ -50,10 +50,25 @@ func (g *Gateway) look(ctx context.Context) ([]Recovered, error) {
 		out = append(out, r)
 	}
 	g.note(out, 0)
+	g.dropUnbegun(ctx)
 	if err := g.collect(ctx); err != nil {
 		return out, fmt.Errorf("read inbox: %w", err)
 	}
 	return out, nil
+}
+
+// dropUnbegun takes away what a process before this one had made for a message that it then did not store.
+func (g *Gateway) dropUnbegun(ctx context.Context) {
+	if !g.opts.Sole || mutation.On("unbegun-sessions-stay") {
+		return
+	}
+	dropped, err := g.opts.Store.DropUnbegun(ctx, g.began)
+	if err != nil {
+		g.log.Warn("sessions whose message was never stored not all deleted, the next start tries again", "error", err)
+	}
+	for _, session := range dropped {
+		g.log.Info("session deleted, the message that it was made for was never stored", "session", session)
+	}
 }
 
 // cutTurn is a turn that nobody works on: what is pending of it, the lease that its process left, or both.

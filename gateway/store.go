@@ -31,7 +31,8 @@ type Store interface {
 	Mark(ctx context.Context, mark string, turns ...string) error
 	Runs(ctx context.Context, f sessiondb.RunFilter) ([]sessiondb.Run, error)
 	Pendings(ctx context.Context) ([]sessiondb.Pending, error)
-	Accept(ctx context.Context, w sessiondb.Waiting, limit int) (int, error)
+	Accept(ctx context.Context, w sessiondb.Waiting, limit int, run *sessiondb.NewRun) (int, error)
+	DropUnbegun(ctx context.Context, before time.Time) ([]string, error)
 	Withdraw(ctx context.Context, uid string) (bool, error)
 	Inbox(ctx context.Context, session string) ([]sessiondb.Waiting, error)
 	Tried(ctx context.Context, uids ...string) error

@@ -42,6 +42,8 @@ type Say struct {
 	// that goes on with the turn finds them; those of any other message end with the process, and so does a bound turn.
 	Wishes provider.Wishes
 
+	Run *sessiondb.NewRun // of a message that is posted: stored in the same transaction, and told of by its maker
+
 	Hidden bool // the session that this message creates is left out of lists
 	Bare   bool // the model is told of no tools
 

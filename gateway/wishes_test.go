@@ -15,8 +15,11 @@ func TestATurnThatGoesOnKeepsWhatWasAskedOfItsAnswers(t *testing.T) {
 	gate := make(chan struct{})
 	h := newHouse(t, nil, fakellm.Text{Text: "half of it is there", ChunkChars: 5, Gate: gate})
 	for uid, text := range map[string]string{"u1": "go", "u2": "and then"} {
-		h.asksFor(t, uid, `{"temperature":0.25,"max_tokens":77,"stop":["THE END"],"seed":5}`)
-		if _, err := h.Post(soon(t), Say{Session: "s1", Source: SourceAPI, Text: text, UID: uid}); err != nil {
+		run := sessiondb.Run{
+			ID: "run_" + uid, Session: "s1", UID: uid, Status: sessiondb.RunQueued, CreatedAt: time.Now(),
+			Request: json.RawMessage(`{"temperature":0.25,"max_tokens":77,"stop":["THE END"],"seed":5}`),
+		}
+		if _, err := h.Post(soon(t), Say{Session: "s1", Source: SourceAPI, Text: text, UID: uid, Run: &sessiondb.NewRun{Run: run}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -49,17 +52,5 @@ func TestATurnThatGoesOnKeepsWhatWasAskedOfItsAnswers(t *testing.T) {
 		if wished != (i < 3) {
 			t.Errorf("request %d asks for %+v", i, body)
 		}
-	}
-}
-
-// asksFor makes a run of a message that is to be accepted.
-func (h *house) asksFor(t *testing.T, uid, request string) {
-	t.Helper()
-	if _, err := h.store.CreateSession(t.Context(), sessiondb.NewSession{ID: "s1", Source: SourceAPI}); err != nil {
-		t.Fatal(err)
-	}
-	run := sessiondb.Run{ID: "run_" + uid, Session: "s1", UID: uid, Status: sessiondb.RunQueued, Request: json.RawMessage(request), CreatedAt: time.Now()}
-	if err := h.store.PutRun(t.Context(), run); err != nil {
-		t.Fatal(err)
 	}
 }

@@ -78,36 +78,18 @@ const (
 	lastEvent   = `SELECT coalesce(max(seq), 0) FROM run_events WHERE run_id = ?`
 )
 
-// PutRun stores a run that is asked for, with its first events. Its session exists.
-func (s *Store) PutRun(ctx context.Context, r Run, first ...RunEvent) error {
-	return s.file.Write(ctx, sqlite.Op{
-		Label: "put run", Patience: sqlite.Transcript,
-		Do: func(tx *sqlite.Tx) error {
-			_, err := tx.Exec(putRun, r.ID, r.Session, r.Owner, r.UID, null(r.Response), r.Model, r.Status, r.CreatedAt.UnixMicro(), string(r.Request))
-			for i, e := range first {
-				if err == nil {
-					_, err = tx.Exec(putRunEvent, r.ID, i+1, e.Name, string(e.Body), r.CreatedAt.UnixMicro())
-				}
-			}
-			return during("put run", err)
-		},
-		Done: func(c *sqlite.Conn) (bool, error) { return exists(c, `SELECT 1 FROM runs WHERE id = ?`, r.ID) },
-	})
+// NewRun is a run that is asked for, with its first event. Accept stores it together with its message, so that there is never one of them.
+type NewRun struct {
+	Run
+	First RunEvent
 }
 
-// DropRun takes a run back whose message was not accepted.
-func (s *Store) DropRun(ctx context.Context, id string) error {
-	return s.file.Write(ctx, sqlite.Op{
-		Label: "drop run", Patience: sqlite.Ordinary,
-		Do: func(tx *sqlite.Tx) error {
-			_, err := tx.Exec(`DELETE FROM runs WHERE id = ?`, id)
-			return during("drop run", err)
-		},
-		Done: func(c *sqlite.Conn) (bool, error) {
-			there, err := exists(c, `SELECT 1 FROM runs WHERE id = ?`, id)
-			return !there, err
-		},
-	})
+func (r *NewRun) put(tx *sqlite.Tx) error {
+	_, err := tx.Exec(putRun, r.ID, r.Session, r.Owner, r.UID, null(r.Response), r.Model, r.Status, r.CreatedAt.UnixMicro(), string(r.Request))
+	if err == nil && r.First.Name != "" {
+		_, err = tx.Exec(putRunEvent, r.ID, 1, r.First.Name, string(r.First.Body), r.CreatedAt.UnixMicro())
+	}
+	return during("put run", err)
 }
 
 // AppendRun stores events of an open run and what becomes of it, in one transaction, and gives the events with their numbers. ErrRunEnded:

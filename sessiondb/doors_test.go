@@ -44,17 +44,21 @@ func TestAStoreOfVersionThreeIsTakenOver(t *testing.T) {
 	equal(t, "runs of a deleted session", number(t, s, `SELECT count(*) FROM runs`), 0)
 }
 
-// newRun is an open run of a session.
-func newRun(t *testing.T, s *Store, id string) {
+// newRun is an open run of a session, whose message is not accepted any more.
+func newRun(t *testing.T, s *Store, session, id string) {
 	t.Helper()
-	must(t, s.PutRun(t.Context(), Run{ID: id, Session: "s", Owner: "k", UID: "u", Status: RunQueued, CreatedAt: time.Now()}))
+	w := Waiting{UID: id + "-asked", Session: session, Mode: InboxTurn, Source: "api", Content: "x"}
+	_, err := s.Accept(t.Context(), w, 99, &NewRun{Run: Run{ID: id, Session: session, Owner: "k", UID: w.UID, Status: RunQueued, CreatedAt: time.Now()}})
+	must(t, err)
+	_, err = s.Withdraw(t.Context(), w.UID)
+	must(t, err)
 }
 
 // A run's events are numbered without gaps, it has one end, and nothing comes after that.
 func TestARunEndsOnce(t *testing.T) {
 	s, _ := testStore(t)
 	exchanges(1)(t, s)
-	newRun(t, s, "run_1")
+	newRun(t, s, "s", "run_1")
 	for i := range 3 {
 		out, err := s.AppendRun(t.Context(), "run_1", RunChange{Status: RunRunning, Turn: "t"}, []RunEvent{{Name: "a", Body: []byte(`{}`)}, {Name: "b", Body: []byte(`{}`)}})
 		must(t, err)
@@ -80,7 +84,7 @@ func TestARunEndsOnce(t *testing.T) {
 func TestARunKeepsABoundedNumberOfEvents(t *testing.T) {
 	s, _ := testStore(t)
 	exchanges(1)(t, s)
-	newRun(t, s, "run_1")
+	newRun(t, s, "s", "run_1")
 	batch := make([]RunEvent, 500)
 	for i := range batch {
 		batch[i] = RunEvent{Name: "message.delta", Body: []byte(`{}`)}
@@ -104,7 +108,7 @@ func TestRunsAndResponsesPass(t *testing.T) {
 	exchanges(1)(t, s)
 	for i := range 4 {
 		id := fmt.Sprint(i)
-		newRun(t, s, "run_"+id)
+		newRun(t, s, "s", "run_"+id)
 		must(t, s.PutResponse(t.Context(), Response{ID: "resp_" + id, Session: "s", Status: ResponseInProgress, CreatedAt: time.Now().Add(time.Duration(i) * time.Second)}))
 		if i > 0 {
 			_, err := s.AppendRun(t.Context(), "run_"+id, RunChange{Status: RunCompleted, Ended: true}, []RunEvent{{Name: "e", Body: []byte(`{}`)}})

@@ -117,6 +117,9 @@ func (s *Store) Found(ctx context.Context, n NewSession, rows []NewMessage) (out
 			if _, err := tx.Exec(inheritTools, n.ID); err != nil {
 				return fmt.Errorf("inherit tools: %w", err)
 			}
+			if err := n.found(tx, now); err != nil {
+				return err
+			}
 			out, _, err = s.querySession(tx.Conn, `SELECT `+sessionColumns+` FROM sessions WHERE id = ?`, n.ID)
 			return err
 		},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"gatewayd/internal/mutation"
 	"gatewayd/internal/problem"
 	"gatewayd/internal/sqlite"
 )
@@ -43,8 +44,9 @@ const (
 
 // Accept puts a message into its session's inbox and gives its place there, 1 for the first. When it returns without an error the
 // message survives whatever comes. One whose uid waits already, or is a row already (place 0), is not put there again. At most
-// limit messages wait in one session (ErrInboxFull). It needs no lease: it changes nothing that was said.
-func (s *Store) Accept(ctx context.Context, w Waiting, limit int) (place int, err error) {
+// limit messages wait in one session (ErrInboxFull). It needs no lease: it changes nothing that was said. A run that answers the message is
+// stored in the same transaction; nil: nobody follows it.
+func (s *Store) Accept(ctx context.Context, w Waiting, limit int, run *NewRun) (place int, err error) {
 	row := NewMessage{UID: w.UID, Role: "user", Content: w.Content, Wire: w.Wire}
 	if err := row.check(0); err != nil {
 		return 0, err
@@ -54,39 +56,58 @@ func (s *Store) Accept(ctx context.Context, w Waiting, limit int) (place int, er
 	if w.UID == "" {
 		return 0, errInvalid("message", "has no uid")
 	}
+	if run != nil && mutation.On("run-before-its-message") {
+		if err := s.file.Write(ctx, sqlite.Op{Label: "put run", Patience: sqlite.Transcript, Do: run.put}); err != nil {
+			return 0, err
+		}
+		run = nil
+	}
 	err = s.file.Write(ctx, sqlite.Op{
 		Label: "accept message", Patience: sqlite.Transcript,
-		Do: func(tx *sqlite.Tx) error {
-			place = 0
-			if known, err := hasUID(tx.Conn, w.UID); err != nil || known {
+		Do: func(tx *sqlite.Tx) (err error) {
+			if place, err = w.put(tx, row, limit, now); err != nil || run == nil {
 				return err
 			}
-			waiting, err := inboxOf(tx.Conn, w.Session)
-			if err != nil {
-				return err
+			if _, err := tx.Exec(endTurn, w.Session, foundingTurn); err != nil {
+				return during("begin session", err)
 			}
-			for i, one := range waiting {
-				if one.UID == w.UID {
-					place = i + 1
-					return nil
-				}
-			}
-			if len(waiting) >= limit {
-				return errInboxFull(w.Session, len(waiting))
-			}
-			if found, err := exists(tx.Conn, `SELECT 1 FROM sessions WHERE id = ?`, w.Session); err != nil || !found {
-				return firstError(err, missingUnless(found, w.Session))
-			}
-			place = len(waiting) + 1
-			_, err = tx.Exec(putInbox, w.UID, w.Session, string(w.Mode), w.Source, w.Dir, row.Content, null(row.Wire), now.UnixMicro())
-			return during("accept message", err)
+			return run.put(tx)
 		},
-		Done: func(c *sqlite.Conn) (bool, error) { return exists(c, `SELECT 1 FROM inbox WHERE uid = ?`, w.UID) },
+		Done: func(c *sqlite.Conn) (bool, error) {
+			if run != nil {
+				return exists(c, `SELECT 1 FROM runs WHERE id = ?`, run.ID)
+			}
+			return exists(c, `SELECT 1 FROM inbox WHERE uid = ?`, w.UID)
+		},
 	})
 	if err != nil && !sqlite.IsCommitted(err) {
 		return 0, err
 	}
 	return place, err
+}
+
+// put gives the message its place, unless it has one.
+func (w Waiting) put(tx *sqlite.Tx, row NewMessage, limit int, now time.Time) (place int, err error) {
+	if known, err := hasUID(tx.Conn, w.UID); err != nil || known {
+		return 0, err
+	}
+	waiting, err := inboxOf(tx.Conn, w.Session)
+	if err != nil {
+		return 0, err
+	}
+	for i, one := range waiting {
+		if one.UID == w.UID {
+			return i + 1, nil
+		}
+	}
+	if len(waiting) >= limit {
+		return 0, errInboxFull(w.Session, len(waiting))
+	}
+	if found, err := exists(tx.Conn, `SELECT 1 FROM sessions WHERE id = ?`, w.Session); err != nil || !found {
+		return 0, firstError(err, missingUnless(found, w.Session))
+	}
+	_, err = tx.Exec(putInbox, w.UID, w.Session, string(w.Mode), w.Source, w.Dir, row.Content, null(row.Wire), now.UnixMicro())
+	return len(waiting) + 1, during("accept message", err)
 }
 
 func errInboxFull(session string, n int) error {

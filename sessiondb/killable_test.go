@@ -22,6 +22,7 @@ var killable = []work{
 	{name: "migrate from 4 with a copy, by call", calls: true, copies: true, strides: []int{7, 6}, prepare: schemaOf(4), whole: true, between: copiesAreWhole},
 	{name: "append", prepare: exchanges(2), begin: turnOf, do: appendThree, whole: true, must: []string{"INSERT INTO messages", "UPDATE sessions"}},
 	{name: "begin turn", prepare: acceptedOne, begin: turnOf, do: beginAccepted, whole: true, must: []string{"INSERT INTO messages", "DELETE FROM inbox", "INSERT OR REPLACE INTO turns"}},
+	{name: "accept run", prepare: acceptedOne, do: acceptRun, whole: true, must: []string{"INSERT INTO inbox", "DELETE FROM turns", "INSERT INTO runs", "INSERT INTO run_events"}},
 	{name: "repair", prepare: exchanges(2), begin: turnOf, do: repairLast, whole: true, must: []string{"UPDATE messages", "INSERT INTO messages"}},
 	{name: "compact", prepare: indexedExchanges, begin: foldingOf, do: foldFirst, whole: true, must: []string{"UPDATE messages SET active", "INSERT INTO messages", "INSERT INTO folds", "UPDATE sessions SET message_count"}},
 	{name: "rewind", prepare: indexedExchanges, begin: turnOf, do: takeBackTwo, whole: true, must: []string{"UPDATE messages SET active", "UPDATE sessions SET rewind_count"}},
@@ -203,9 +204,16 @@ func appendThree(ctx context.Context, s *Store, l Lease) error {
 func acceptedOne(t *testing.T, s *Store) {
 	t.Helper()
 	exchanges(2)(t, s)
-	if _, err := s.Accept(t.Context(), Waiting{UID: "waits", Session: "s", Mode: InboxTurn, Source: "api", Content: "says so"}, 9); err != nil {
+	if _, err := s.Accept(t.Context(), Waiting{UID: "waits", Session: "s", Mode: InboxTurn, Source: "api", Content: "says so"}, 9, nil); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// acceptRun accepts a message that a run answers.
+func acceptRun(ctx context.Context, s *Store, _ Lease) error {
+	run := NewRun{Run: Run{ID: "run_1", Session: "s", Owner: "k", UID: "asked", Status: RunQueued}, First: RunEvent{Name: "run.queued", Body: []byte(`{}`)}}
+	_, err := s.Accept(ctx, Waiting{UID: "asked", Session: "s", Mode: InboxTurn, Source: "api", Content: "says so"}, 9, &run)
+	return err
 }
 
 // beginAccepted begins the turn of the message that waits.

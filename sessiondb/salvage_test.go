@@ -44,7 +44,7 @@ func lossy(t *testing.T) (path string, old, young Lease, want map[string]string)
 	must(t, err)
 	say(t, s, young, "first", "second")
 	must(t, s.PutResponse(t.Context(), Response{ID: "resp_1", Session: made.ID, Owner: "k", Status: ResponseInProgress, CreatedAt: time.Now()}))
-	must(t, s.PutRun(t.Context(), Run{ID: "run_1", Session: made.ID, Status: RunQueued, CreatedAt: time.Now()}))
+	newRun(t, s, made.ID, "run_1")
 	_, err = s.AppendRun(t.Context(), "run_1", RunChange{Status: RunRunning, Turn: "t"}, []RunEvent{{Name: "run.started", Body: []byte(`{}`)}})
 	must(t, err)
 	want = map[string]string{old.Session: picture(t, s, old.Session), young.Session: picture(t, s, young.Session)}

@@ -39,6 +39,7 @@ type NewSession struct {
 	ID, Key, Source, Title, Model, Prompt, Parent, Cwd string
 	Hidden                                             bool
 	TitleAlone                                         bool // not made where another session is called so
+	Unbegun                                            bool // made for a message that follows at once; see DropUnbegun
 }
 
 const sessionColumns = `id, key, source, title, model, prompt_hash, parent, cwd, opened_at, ended_at, end_reason,

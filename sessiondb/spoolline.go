@@ -43,6 +43,7 @@ type spooledSession struct {
 	Cwd        string `json:"cwd,omitempty"`
 	Hidden     bool   `json:"hidden,omitempty"`
 	TitleAlone bool   `json:"-"`
+	Unbegun    bool   `json:"-"`
 }
 
 // spooledRow is NewMessage with stable names: a spool outlives the program that wrote it.

@@ -323,6 +323,9 @@ func copyStore(t *testing.T, base string) string {
 var stateQueries = []string{
 	`SELECT 'sessions', id, message_count, rewind_count, coalesce(end_reason, '') FROM sessions ORDER BY id`,
 	`SELECT 'messages', id, session_id, origin_id, role, content, coalesce(kind, ''), active, compacted FROM messages ORDER BY id`,
+	`SELECT 'turns', session_id, turn_id FROM turns ORDER BY session_id`,
+	`SELECT 'inbox', uid, session_id, content FROM inbox ORDER BY id`,
+	`SELECT 'runs', id, status, (SELECT count(*) FROM run_events e WHERE e.run_id = runs.id) FROM runs ORDER BY id`,
 	`SELECT 'folds', summary, session_id, json_array_length(absorbed) FROM folds ORDER BY summary`,
 	`SELECT 'meta', k, iif(k LIKE 'deleted:%', '', v) FROM meta ORDER BY k`, // a deletion's mark holds its time
 	`SELECT 'documents', (SELECT count(*) FROM messages_fts_docsize), (SELECT count(*) FROM messages_tri_docsize)`,

@@ -130,7 +130,7 @@ func (s *Store) Mark(ctx context.Context, mark string, turns ...string) error {
 // Pendings lists the turns that have begun and not ended, the oldest first.
 func (s *Store) Pendings(ctx context.Context) (out []Pending, err error) {
 	err = s.file.Read(ctx, func(c *sqlite.Conn) error {
-		out, err = queryPending(c, ` ORDER BY began_at, session_id`)
+		out, err = queryPending(c, ` WHERE turn_id <> '`+foundingTurn+`' ORDER BY began_at, session_id`)
 		return err
 	})
 	return out, err

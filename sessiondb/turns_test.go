@@ -11,7 +11,7 @@ func user(uid, text string) NewMessage { return NewMessage{UID: uid, Role: "user
 
 func accept(t *testing.T, s *Store, session, uid string) int {
 	t.Helper()
-	place, err := s.Accept(t.Context(), Waiting{UID: uid, Session: session, Mode: InboxTurn, Source: "api", Content: "says " + uid}, 3)
+	place, err := s.Accept(t.Context(), Waiting{UID: uid, Session: session, Mode: InboxTurn, Source: "api", Content: "says " + uid}, 3, nil)
 	must(t, err)
 	return place
 }
@@ -65,7 +65,7 @@ func TestAMessageIsAcceptedOrSaidAndNeverBoth(t *testing.T) {
 		equal(t, "place of "+uid, accept(t, s, l.Session, uid), i+1)
 	}
 	equal(t, "place of one that waits", accept(t, s, l.Session, "b"), 2)
-	if _, err := s.Accept(t.Context(), Waiting{UID: "d", Session: l.Session, Mode: InboxTurn, Source: "api", Content: "x"}, 3); !errors.Is(err, ErrInboxFull) {
+	if _, err := s.Accept(t.Context(), Waiting{UID: "d", Session: l.Session, Mode: InboxTurn, Source: "api", Content: "x"}, 3, nil); !errors.Is(err, ErrInboxFull) {
 		t.Errorf("%v", err)
 	}
 	_, err := s.Append(t.Context(), l, []NewMessage{user("a", "says a")})
@@ -77,7 +77,7 @@ func TestAMessageIsAcceptedOrSaidAndNeverBoth(t *testing.T) {
 	again, err := s.Withdraw(t.Context(), "c")
 	must(t, err)
 	equal(t, "withdrawn", fmt.Sprint(was, again, waiting(t, s, "")), "true false [b]")
-	if _, err := s.Accept(t.Context(), Waiting{UID: "e", Session: "nowhere", Mode: InboxTurn, Source: "api", Content: "x"}, 3); !errors.Is(err, ErrSessionMissing) {
+	if _, err := s.Accept(t.Context(), Waiting{UID: "e", Session: "nowhere", Mode: InboxTurn, Source: "api", Content: "x"}, 3, nil); !errors.Is(err, ErrSessionMissing) {
 		t.Errorf("%v", err)
 	}
 	must(t, s.Tried(t.Context(), "b"))

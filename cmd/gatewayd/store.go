@@ -195,8 +195,12 @@ func (k keptStore) Pendings(ctx context.Context) ([]sessiondb.Pending, error) {
 	return lent(k, ctx, func(s *sessiondb.Store) ([]sessiondb.Pending, error) { return s.Pendings(ctx) })
 }
 
-func (k keptStore) Accept(ctx context.Context, w sessiondb.Waiting, limit int) (int, error) {
-	return lent(k, ctx, func(s *sessiondb.Store) (int, error) { return s.Accept(ctx, w, limit) })
+func (k keptStore) Accept(ctx context.Context, w sessiondb.Waiting, limit int, run *sessiondb.NewRun) (int, error) {
+	return lent(k, ctx, func(s *sessiondb.Store) (int, error) { return s.Accept(ctx, w, limit, run) })
+}
+
+func (k keptStore) DropUnbegun(ctx context.Context, before time.Time) ([]string, error) {
+	return lent(k, ctx, func(s *sessiondb.Store) ([]string, error) { return s.DropUnbegun(ctx, before) })
 }
 
 func (k keptStore) Withdraw(ctx context.Context, uid string) (bool, error) {

@@ -9,14 +9,6 @@ import (
 
 // What runs and responses ask of the store.
 
-func (k keptStore) PutRun(ctx context.Context, r sessiondb.Run, first ...sessiondb.RunEvent) error {
-	return k.do(ctx, func(s *sessiondb.Store) error { return s.PutRun(ctx, r, first...) })
-}
-
-func (k keptStore) DropRun(ctx context.Context, id string) error {
-	return k.do(ctx, func(s *sessiondb.Store) error { return s.DropRun(ctx, id) })
-}
-
 func (k keptStore) AppendRun(ctx context.Context, id string, change sessiondb.RunChange, events []sessiondb.RunEvent) ([]sessiondb.RunEvent, error) {
 	return lent(k, ctx, func(s *sessiondb.Store) ([]sessiondb.RunEvent, error) { return s.AppendRun(ctx, id, change, events) })
 }

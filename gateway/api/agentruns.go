@@ -11,7 +11,6 @@ import (
 
 	"gatewayd/gateway"
 	"gatewayd/gateway/runs"
-	"gatewayd/internal/mutation"
 	"gatewayd/sessiondb"
 )
 
@@ -139,40 +138,18 @@ func (s *server) runSeat(r *http.Request, ask *runAsk) (at seat, err error) {
 	at.Session = ask.Session
 	if at.Session != "" {
 		if _, err := s.Sessions.Session(r.Context(), at.Session); err == nil {
-			if told, err := s.toldBefore(r.Context(), at.Session); told || err != nil {
-				return at, err
-			}
 			return at, ask.onward("conversation_history", "a session_id that exists")
 		}
 	} else {
 		at.Session = "run-" + newID()
 	}
-	history := gateway.HistoryRows(ask.History)
-	if len(history) > 0 {
-		history[0].UID = historyUID(r.Context())
-	}
-	if _, err = s.Responses.Found(r.Context(), s.newSession(at.Session, ask.responseAsk), history); err != nil {
+	n := s.newSession(at.Session, ask.responseAsk)
+	n.Unbegun = true
+	if _, err = s.Responses.Found(r.Context(), n, gateway.HistoryRows(ask.History)); err != nil {
 		return at, err
 	}
 	at.made = true
 	return at, nil
-}
-
-// historyUID is the uid of the first row of a history that this request tells; empty for a request without an Idempotency-Key.
-func historyUID(ctx context.Context) string {
-	if uid := onceUID(ctx); uid != "" {
-		return uid + "-told"
-	}
-	return ""
-}
-
-// toldBefore reports that a session stands there because this very request made it, with its history, before its process ended.
-func (s *server) toldBefore(ctx context.Context, session string) (bool, error) {
-	if !begunBefore(ctx) || mutation.On("told-history-is-a-strangers") {
-		return false, nil
-	}
-	said, found, err := s.Once.Said(ctx, historyUID(ctx))
-	return found && said.Session == session, err
 }
 
 // runBody is a run as clients read it.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"gatewayd/gateway"
-	"gatewayd/gateway/provider"
 	"gatewayd/gateway/runs"
 	"gatewayd/internal/fakellm"
 	"gatewayd/sessiondb"
@@ -89,29 +88,5 @@ func TestARunThatWasCutOffIsFoundAgain(t *testing.T) {
 	list, err := h.store.Runs(t.Context(), sessiondb.RunFilter{})
 	if err != nil || len(list) != 2 {
 		t.Errorf("%d runs, %v", len(list), err)
-	}
-}
-
-// A run that tells the history of a session it names is cut off when the session is there and the run is not: asked again it goes on in that
-// session, and the history is said once. Whoever else comes to that session with a history is refused.
-func TestARunThatWasCutOffBehindItsHistoryIsBegun(t *testing.T) {
-	h := newHouse(t, nil, fakellm.Text{Text: "fine"})
-	body := `{"session_id":"mine","input":"and now?","conversation_history":[{"role":"user","content":"before"},{"role":"assistant","content":"then"}]}`
-	o := h.begun(t, "/v1/runs", "told", body)
-	history := gateway.HistoryRows([]provider.Message{{Role: "user", Content: "before"}, {Role: "assistant", Content: "then"}})
-	history[0].UID = o.UID + "-told"
-	if _, err := h.store.Found(t.Context(), sessiondb.NewSession{ID: "mine", Source: gateway.SourceAPI}, history); err != nil {
-		t.Fatal(err)
-	}
-	if got := h.must(t, "/v1/runs", "stranger", body); got.status != http.StatusBadRequest || !strings.Contains(got.body, "conversation_history") {
-		t.Errorf("another request with a history: %+v", got)
-	}
-	if got := h.must(t, "/v1/runs", "told", body); got.status != http.StatusAccepted {
-		t.Fatalf("asked again: %+v", got)
-	}
-	h.until(t, "the run has ended", func() bool { return strings.Count(h.rows(t, "mine"), "|") == 4 })
-	rows, err := h.store.Transcript(t.Context(), "mine")
-	if err != nil || len(rows) != 4 || rows[0].Content != "before" || rows[2].Content != "and now?" || rows[3].Content != "fine" {
-		t.Errorf("%+v %v", rows, err)
 	}
 }

@@ -88,6 +88,7 @@ func (s *server) seat(r *http.Request, want responseAsk) (at seat, err error) {
 // ownSession is a new one that begins with the history which the client tells, or the one that the request's header names.
 func (s *server) ownSession(r *http.Request, want responseAsk, id string) (string, error) {
 	n := s.newSession("resp-"+id[len("resp_"):], want)
+	n.Unbegun = true
 	session, err := s.Responses.Found(r.Context(), n, gateway.HistoryRows(want.History))
 	return session.ID, err
 }
@@ -122,7 +123,7 @@ func (s *server) after(ctx context.Context, want responseAsk, at *seat) error {
 			return err
 		}
 	}
-	n := sessiondb.NewSession{ID: "resp-" + at.ID[len("resp_"):], Source: gateway.SourceAPI, Hidden: !want.Store}
+	n := sessiondb.NewSession{ID: "resp-" + at.ID[len("resp_"):], Source: gateway.SourceAPI, Hidden: !want.Store, Unbegun: true}
 	if !same {
 		n.Prompt = s.layered(want.System)
 	}

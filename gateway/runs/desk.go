@@ -33,8 +33,6 @@ const (
 
 // Store is what is needed of sessiondb.Store, which see.
 type Store interface {
-	PutRun(ctx context.Context, r sessiondb.Run, first ...sessiondb.RunEvent) error
-	DropRun(ctx context.Context, id string) error
 	AppendRun(ctx context.Context, id string, change sessiondb.RunChange, events []sessiondb.RunEvent) ([]sessiondb.RunEvent, error)
 	Run(ctx context.Context, id string) (sessiondb.Run, error)
 	Runs(ctx context.Context, f sessiondb.RunFilter) ([]sessiondb.Run, error)
@@ -158,6 +156,7 @@ func (d *Desk) take(run sessiondb.Run, found bool) *follower {
 	f, known := d.open[run.ID]
 	if !known {
 		f = newFollower(d, run)
+		f.accepted.Store(found)
 		d.open[run.ID] = f
 		d.following.Add(1)
 	}
@@ -215,8 +214,8 @@ type Ask struct {
 	Say      gateway.Say
 }
 
-// Start accepts a message as a run. Its session exists. When it returns without an error the run is stored, with what is asked of its answers, and
-// its turn comes, whatever happens. A Busy problem when as many are open as may be.
+// Start accepts a message as a run. Its session exists. When it returns without an error the run is stored together with its message and what is
+// asked of its answers, and its turn comes, whatever happens. A Busy problem when as many are open as may be.
 func (d *Desk) Start(ctx context.Context, ask Ask) (sessiondb.Run, error) {
 	if err := d.enter(); err != nil {
 		return sessiondb.Run{}, err
@@ -237,17 +236,13 @@ func (d *Desk) Start(ctx context.Context, ask Ask) (sessiondb.Run, error) {
 		run.Request = request
 	}
 	ask.Say.UID, ask.Say.Detached = run.UID, true
-	if err := d.opts.Store.PutRun(ctx, run, event(run.ID, EventQueued, map[string]any{"session_id": run.Session})); err != nil {
-		return sessiondb.Run{}, err
-	}
-	f := d.take(run, false)
+	ask.Say.Run = &sessiondb.NewRun{Run: run, First: event(run.ID, EventQueued, map[string]any{"session_id": run.Session})}
+	f := d.take(run, false) // before its turn can begin
 	if _, err := d.opts.Chat.Post(ctx, ask.Say); err != nil {
 		f.drop()
-		if dropped := d.opts.Store.DropRun(context.WithoutCancel(ctx), run.ID); dropped != nil {
-			d.opts.Log.Warn("a run that was refused is left, it ends by itself", "run", run.ID, "error", dropped)
-		}
 		return sessiondb.Run{}, err
 	}
+	f.accepted.Store(true)
 	return run, nil
 }
 

@@ -218,7 +218,12 @@ func TestARunOfAnEarlierProcessEndsAsItsRowsTell(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ id, uid, status string }{{"run_a", "u1", sessiondb.RunCompleted}, {"run_b", "u2", sessiondb.RunInterrupted}} {
-		if err := h.store.PutRun(t.Context(), sessiondb.Run{ID: c.id, Session: "s", Owner: "k", UID: c.uid, Status: sessiondb.RunRunning, CreatedAt: time.Now()}); err != nil {
+		w := sessiondb.Waiting{UID: c.uid, Session: "s", Mode: sessiondb.InboxTurn, Source: gateway.SourceAPI, Content: "hello"}
+		run := sessiondb.NewRun{Run: sessiondb.Run{ID: c.id, Session: "s", Owner: "k", UID: c.uid, Status: sessiondb.RunRunning, CreatedAt: time.Now()}}
+		if _, err := h.store.Accept(t.Context(), w, 9, &run); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := h.store.Withdraw(t.Context(), c.uid); err != nil {
 			t.Fatal(err)
 		}
 		desks := []*Desk{h.newDesk(nil), h.newDesk(nil)} // both find it: there is one end all the same

@@ -149,7 +149,7 @@ func (f *follower) look(believe bool) {
 	defer f.serial.Unlock()
 	ctx := context.WithoutCancel(f.life)
 	p, err := f.place(ctx)
-	if err != nil || f.over {
+	if err != nil || f.over || !f.accepted.Load() {
 		return
 	}
 	if f.turn == "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gatewayd/gateway"
@@ -17,8 +18,10 @@ const pace = 50 * time.Millisecond
 type follower struct {
 	desk *Desk
 	wait func(context.Context) error // of the conversation
-	life context.Context
-	stop context.CancelFunc // it has heard enough
+
+	accepted atomic.Bool // the run is stored, and its message with it
+	life     context.Context
+	stop     context.CancelFunc // it has heard enough
 
 	mu   sync.Mutex
 	run  sessiondb.Run // as it is stored
