@@ -114,12 +114,12 @@ func (b *messages) assistant(row sessiondb.Message, after []sessiondb.Message) {
 	if sent(row) == "" && len(calls) == 0 {
 		return
 	}
-	message := provider.Message{Role: roleAssistant, Content: sent(row), ToolCalls: wireCalls(calls)}
+	message := provider.Message{Role: roleAssistant, Content: sent(row), ToolCalls: wireCalls(calls), Reasoning: row.Reasoning}
 	if len(calls) > 0 {
 		message.Thinking = calls[0].Thinking
 	}
 	if n := len(b.out) - 1; b.last() == roleAssistant {
-		message.Content = join(b.out[n].Content, message.Content)
+		message.Content, message.Reasoning = join(b.out[n].Content, message.Content), join(b.out[n].Reasoning, message.Reasoning)
 		b.out, b.from = b.out[:n], b.from[:n]
 	}
 	b.add(message, row.ID)

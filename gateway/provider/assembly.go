@@ -47,7 +47,8 @@ type callParts struct {
 	index     int64
 	id, name  string
 	arguments strings.Builder
-	whole     string // arguments that came in one piece; pieces that follow replace them
+	whole     string          // arguments that came in one piece; pieces that follow replace them
+	extra     json.RawMessage // what the server wants back with the call
 }
 
 // apply takes one chunk. It returns what is new and whether it was meaningful: text, reasoning or a part of a tool call. An error
@@ -155,6 +156,9 @@ func (a *assembly) takeCall(fragment map[string]json.RawMessage) string {
 		call.id = id
 	}
 	call.arguments.WriteString(arguments)
+	if extra := fragment[paramExtra]; looseObject(extra) != nil {
+		call.extra = bytes.Clone(extra)
+	}
 	return call.addName(name)
 }
 
@@ -263,25 +267,4 @@ func (a *assembly) response() Response {
 		response.FinishReason = "stop"
 	}
 	return response
-}
-
-// signed is the reasoning that has to go back to the server with the calls that came of it, as the server wants it.
-func (a *assembly) signed() json.RawMessage {
-	var list []any
-	for _, t := range a.thoughts {
-		switch {
-		case t.hidden != "":
-			list = append(list, map[string]string{"type": "redacted_thinking", "data": t.hidden})
-		case t.signature != "":
-			list = append(list, map[string]string{"type": "thinking", "thinking": t.text, "signature": t.signature})
-		}
-	}
-	if len(a.calls) == 0 || len(list) == 0 {
-		return nil
-	}
-	raw, err := json.Marshal(list)
-	if err != nil {
-		return nil
-	}
-	return raw
 }

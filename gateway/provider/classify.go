@@ -41,7 +41,7 @@ var (
 	rateWords    = []string{"rate limit", "rate_limit", "too many requests", "throttl", "requests per minute", "tokens per minute"}
 	// throttled are rates that hide behind a 400 or a 403.
 	throttled     = []string{"too many requests", "throttl", "rate limit exceeded", "rate_limit_exceeded", "ratelimitexceeded"}
-	crashWords    = []string{"model has crashed", "model is unloaded", "model unloaded", "channel error", "runner process has terminated"}
+	crashWords    = []string{"model has crashed", "model is unloaded", "model unloaded", "channel error", "runner process has terminated", "tool_use_failed", "failed to call a function"}
 	toollessWords = []string{
 		"does not support tools", "support tool use", "support tool calling", "support function calling", "tool use is not supported", "tool calling is not supported",
 		"function calling is not supported", "tools are not supported", "tools param requires", "requires --enable-auto-tool-choice", "tool choice requires --enable-auto",

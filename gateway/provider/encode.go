@@ -2,6 +2,7 @@ package provider
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -141,8 +142,11 @@ func (b *body) message(message Message, m manner) {
 	default:
 		b.text(message.Content)
 	}
+	if message.Role == "assistant" && m.not[formBare] {
+		b.optional("reasoning_content", cmp.Or(message.Reasoning, noThought))
+	}
 	b.optional("name", message.Name)
-	b.calls(message.ToolCalls)
+	b.calls(message, m)
 	b.optional("tool_call_id", message.ToolCallID)
 	b.WriteByte('}')
 }
@@ -156,8 +160,8 @@ func (b *body) optional(name, text string) {
 	b.text(text)
 }
 
-func (b *body) calls(calls []ToolCall) {
-	for i, call := range calls {
+func (b *body) calls(message Message, m manner) {
+	for i, call := range message.ToolCalls {
 		if i == 0 {
 			b.WriteString(`,"tool_calls":[`)
 		}
@@ -168,9 +172,14 @@ func (b *body) calls(calls []ToolCall) {
 		b.text(call.Name)
 		b.WriteString(`,"arguments":`)
 		b.text(replayed(call))
-		b.WriteString(`}}`)
+		b.WriteByte('}')
+		if extra := message.extraOf(i, m); extra != nil {
+			b.WriteString(`,"` + paramExtra + `":`)
+			b.Write(extra)
+		}
+		b.WriteByte('}')
 	}
-	if len(calls) > 0 {
+	if len(message.ToolCalls) > 0 {
 		b.WriteByte(']')
 	}
 }

@@ -22,6 +22,8 @@ const (
 	paramProgress  = "return_progress"
 	paramThinking  = "thinking"
 	paramCache     = "cache_control"
+	paramExtra     = "extra_content"
+	paramOutput    = "output_config"
 	formEmpty      = "empty content beside tool calls"
 	formSystem     = "the system role"
 	formRoles      = "two rows of one role"
@@ -29,6 +31,10 @@ const (
 	formConstraint = "patterns and bounds in tool schemas"
 	formKeywords   = "keywords in tool schemas"
 	formImages     = "images"
+	formIDs        = "call ids of other servers"
+	formBare       = "answers without their reasoning"
+	formUnsigned   = "calls without a signature"
+	formBudget     = "thinking by a budget"
 )
 
 // manner is how a server wants to be asked, as far as its refusals taught us. The zero value is how everybody is asked at first. It is a value:
@@ -100,7 +106,7 @@ func (m manner) output(want int) int {
 
 // shape brings the rows into the order that strict chat templates ask for. It changes nothing for a server that did not ask.
 func (m manner) shape(system string, messages []Message) (string, []Message) {
-	messages = m.pictures(messages)
+	messages = m.rows(messages)
 	if m.not[formSystem] && system != "" {
 		system, messages = "", withSystemInUser(system, messages)
 	}
@@ -108,6 +114,15 @@ func (m manner) shape(system string, messages []Message) (string, []Message) {
 		messages = alternating(messages)
 	}
 	return system, messages
+}
+
+// rows are the messages without what a server does not take in any of them.
+func (m manner) rows(messages []Message) []Message {
+	messages = m.pictures(messages)
+	if m.not[formIDs] {
+		messages = shortIDs(messages)
+	}
+	return messages
 }
 
 // pictures puts captions in the place of pictures for a server that takes none.
@@ -157,7 +172,7 @@ func alternating(messages []Message) []Message {
 		case message.Role == last.Role && message.Role != "tool" && len(last.ToolCalls) == 0:
 			last.Content = join(last.Content, message.Content)
 			last.Images = append(slices.Clip(last.Images), message.Images...)
-			last.ToolCalls, last.Thinking = message.ToolCalls, message.Thinking
+			last.ToolCalls, last.Thinking, last.Reasoning = message.ToolCalls, message.Thinking, join(last.Reasoning, message.Reasoning)
 		default:
 			out = append(out, message)
 		}
@@ -187,7 +202,7 @@ func plain(message Message) Message {
 	fields := looseObject(message.Raw)
 	out := Message{
 		Role: looseText(fields["role"]), Content: looseText(fields["content"]), ToolCallID: looseText(fields["tool_call_id"]), Name: looseText(fields["name"]),
-		Thinking: message.Thinking,
+		Thinking: message.Thinking, Reasoning: message.Reasoning,
 	}
 	for _, raw := range looseList(fields["tool_calls"]) {
 		call := looseObject(raw)

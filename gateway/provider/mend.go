@@ -20,23 +20,28 @@ type parameter struct {
 // parameters are all that we add and can do without.
 var parameters = []parameter{
 	{paramUsage, regexp.MustCompile(`\bstream_options\b|\binclude_usage\b|\bstream options\b`)},
-	{paramMax, regexp.MustCompile(`\bmax_tokens\b`)},
+	{paramMax, regexp.MustCompile(`\bmax_tokens\b|\bmaxtokens\b`)},
 	{paramMaxNew, regexp.MustCompile(`\bmax_completion_tokens\b`)},
 	{paramTemp, regexp.MustCompile(`\btemperature\b`)},
-	{paramTopP, regexp.MustCompile(`\btop_p\b|\btop p\b`)},
-	{paramStop, regexp.MustCompile("[\"'`]stop[\"'`]|\\bstop (?:sequences?|words?|parameter)\\b|\\b(?:parameter|argument|field|name):? stop\\b")},
+	{paramTopP, regexp.MustCompile(`\btop_p\b|\btop p\b|\btopp\b`)},
+	{paramStop, regexp.MustCompile("[\"'`]stop[\"'`]|\\bstop (?:sequences?|words?|parameter)\\b|\\b(?:parameter|argument|field|name|supplied:|model:):? stop\\b")},
 	{paramStopSeq, regexp.MustCompile(`\bstop_sequences\b`)},
 	{paramSeed, regexp.MustCompile(`\bseed\b`)},
-	{paramEffort, regexp.MustCompile(`\breasoning_effort\b|\breasoning[ .]effort\b|\bthink value\b|support thinking|support reasoning`)},
+	{paramEffort, regexp.MustCompile(`\breasoning_effort\b|\breasoning[ .]?effort\b|\bthink value\b|support thinking|support reasoning`)},
 	{paramProgress, regexp.MustCompile(`\breturn_progress\b`)},
 	{paramThinking, regexp.MustCompile(`\bthinking\b|\bbudget_tokens\b`)},
+	{paramExtra, regexp.MustCompile(`\bextra_content\b`)},
+	{paramOutput, regexp.MustCompile(`\boutput_config\b`)},
 	{paramCache, regexp.MustCompile(`\bcache_control\b|\bprompt caching\b|\bephemeral\b`)},
 }
 
 // refusing are the ways to say that a field is not wanted.
 var refusing = regexp.MustCompile(`unsupported|not supported|n't support|not support|unrecogni[sz]ed|unknown|unexpected|extra inputs|extra fields|extra_forbidden|` +
 	`extraneous|not permitted|not allowed|additional propert|not available|cannot find field|no such field|not implemented|deprecated|no longer|` +
-	`invalid (?:parameter|argument|value|field|request)|only the default|disallowed|not accept|not a valid|could not be parsed`)
+	`invalid (?:parameter|argument|value|field|request)|only the default|disallowed|not accept|not a valid|could not be parsed|input should be ['"]`)
+
+// both: two parameters of which one may be there.
+var both = regexp.MustCompile(`cannot both|not both|use only one|only one of`)
 
 var (
 	outputLimits = []*regexp.Regexp{
@@ -56,6 +61,9 @@ var (
 	unknownName = regexp.MustCompile(`(?:unknown name|unsupported (?:schema )?keyword:?|keyword) \\?["'` + "`" + `](\$?\w+)`)
 	notPermit   = regexp.MustCompile(`["'` + "`" + `](\$?\w+)\\?["'` + "`" + `] is not (?:permitted|supported|allowed)`)
 )
+
+// callID finds a refusal of what the id of a call looks like.
+var callID = regexp.MustCompile(`(?:tool.?call.?ids? |\bid['"]?: |tool_use\.id: |tool_use_id: |call_id['"]?: ).{0,200}(?:must be a-z|length 9|length of 9|string too long|should match pattern|expected an id)`)
 
 // roomLeast is the smallest rest of a window in which an answer is still worth asking for.
 const roomLeast = 1024
@@ -88,6 +96,10 @@ func mended(m manner, err *Error) (next manner, what []string, once bool) {
 		}
 		return next, []string{"without " + form}, form == formImages && !blind(err.words)
 	}
+	if both.MatchString(err.words) && hasAny(err.words, []string{paramTopP}) {
+		next.not[paramTopP] = true
+		return next, []string{"without " + paramTopP}, false
+	}
 	if !refusing.MatchString(err.words) {
 		return m, nil, false
 	}
@@ -107,8 +119,8 @@ func mendable(err *Error) bool {
 		return true
 	case ServerError:
 		return refusedForm(err.words) != "" || strings.Contains(err.words, "think value")
-	case ModelNotFound, PayloadTooLarge: // of an aggregator that has no such model which sees, and of a picture's bytes
-		return refusedForm(err.words) == formImages || err.Class == PayloadTooLarge
+	case ModelNotFound, PayloadTooLarge: // of an aggregator that has no such model which sees, of a template that mlx_lm reports so, and of a picture's bytes
+		return slices.Contains([]string{formImages, formIDs}, refusedForm(err.words)) || err.Class == PayloadTooLarge
 	}
 	return false
 }
@@ -148,6 +160,14 @@ func refusedForm(text string) string {
 		return slices.ContainsFunc(list, func(word string) bool { return strings.Contains(text, word) })
 	}
 	switch {
+	case strings.Contains(text, "reasoning_content") && has("passed back", "missing", "must include", "is required", "must be provided"):
+		return formBare
+	case strings.Contains(text, "missing a") && strings.Contains(text, "thought_signature"):
+		return formUnsigned
+	case strings.Contains(text, "thinking.type.enabled"):
+		return formBudget
+	case callID.MatchString(text):
+		return formIDs
 	case strings.Contains(text, "thinking") && has("signature", "expected `thinking`", "must start with a thinking block", "cannot be modified"):
 		return formSigned
 	case has("roles must alternate", "must alternate", "alternate between", "alternating roles", "consecutive user messages", "unexpected role 'user' after role 'tool'"):

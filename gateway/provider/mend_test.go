@@ -39,7 +39,7 @@ func rich() Request {
 		System: "be brief", MaxTokens: 2000, Temperature: &warm, TopP: &share, Stop: []string{"END"}, Seed: &seed, Effort: "low",
 		Messages: []Message{
 			{Role: "user", Content: "one"},
-			{Role: "assistant", ToolCalls: []ToolCall{{"c1", "ls", `{"a":1}`}}},
+			{Role: "assistant", ToolCalls: []ToolCall{{"c1", "ls", `{"a":1}`}}, Reasoning: "hm", Thinking: json.RawMessage(`{"extra_content":[{"google":{"thought_signature":"S"}}]}`)},
 			{Role: "tool", ToolCallID: "c1", Content: "out"},
 			{Role: "user", Content: "two"},
 		},
@@ -74,6 +74,21 @@ func TestARefusedParameterIsLeftOutOnceAndForGood(t *testing.T) {
 		{"effort, ollama", has(`"reasoning_effort"`), 400, detail(`think value "low" is not supported for this model`, "api_error", "", "")},
 		{"effort, ollama without thinking", has(`"reasoning_effort"`), 400, detail(`"gemma3" does not support thinking`, "api_error", "", "")},
 		{"effort, enumerated", has(`"reasoning_effort"`), 422, `{"detail":[{"type":"literal_error","loc":["body","reasoning_effort"],"msg":"Input should be 'none' or 'high': value is not a valid enumeration member"}]}`},
+		{"effort, xai", has(`"reasoning_effort"`), 400, `{"code":"Client specified an invalid argument","error":"Model grok-4-latest does not support parameter reasoningEffort."}`},
+		{"effort, enumerated without more", has(`"reasoning_effort"`), 422, `{"detail":[{"type":"literal_error","loc":["body","reasoning_effort"],"msg":"Input should be 'none' or 'high'"}]}`},
+		{"temperature beside top_p", func(b string) bool {
+			return strings.Contains(b, `"top_p"`) && strings.Contains(b, `"temperature"`) || !strings.Contains(b, `"temperature"`)
+		}, 400, detail("`temperature` and `top_p` cannot both be specified for this model. Please use only one.", "invalid_request_error", "", "")},
+		{"stop, xai", has(`"stop"`), 400, `{"code":"invalid-argument","error":"Argument not supported on this model: stop"}`},
+		{"ids, mistral", has(`"c1"`), 400, `{"object":"error","message":"Tool call id was c1 but must be a-z, A-Z, 0-9, with a length of 9.","type":"invalid_function_call","param":null,"code":"3280"}`},
+		{"ids, a template", has(`"c1"`), 500, detail("Jinja Exception: Tool call IDs should be alphanumeric strings with length 9!", "server_error", "", "500")},
+		{"ids, mlx", has(`"c1"`), 404, `{"error":"Tool call IDs should be alphanumeric strings with length 9!"}`},
+		{"ids, openai", has(`"c1"`), 400, detail("Invalid 'messages[2].tool_calls[0].id': string too long. Expected a string with maximum length 40, but got a string with length 54 instead.", "invalid_request_error", "messages[2].tool_calls[0].id", "string_above_max_length")},
+		{"reasoning, deepseek", func(b string) bool { return !strings.Contains(b, `"reasoning_content":"hm"`) }, 400, detail("The `reasoning_content` in the thinking mode must be passed back to the API.", "invalid_request_error", "", "")},
+		{"reasoning, kimi", func(b string) bool {
+			return strings.Count(b, `"reasoning_content":"`) != 1 || strings.Contains(b, `"reasoning_content":""`)
+		}, 400, detail("thinking is enabled but reasoning_content is missing in assistant tool call message at index 2", "invalid_request_error", "", "")},
+		{"what another server wants back", has(`"extra_content"`), 400, detail("'messages.2.tool_calls.0' : property 'extra_content' is unsupported", "invalid_request_error", "", "")},
 		{"progress", has(`"return_progress"`), 400, detail("Unknown parameter: 'return_progress'.", "invalid_request_error", "return_progress", "unknown_parameter")},
 		{"a longer answer than the model writes", has(`"max_tokens":2000`), 400, detail("max_tokens is too large: 2000. This model supports at most 1024 completion tokens, whereas you provided 2000.", "invalid_request_error", "max_tokens", "invalid_value")},
 		{"a range of answers", has(`"max_tokens":2000`), 400, detail("Invalid max_tokens value, the valid range of max_tokens is [1, 1024]", "invalid_request_error", "", "invalid_request_error")},
@@ -237,6 +252,8 @@ func TestTheMessagesAPIRefusesInItsOwnWords(t *testing.T) {
 	}{
 		"a longer answer than it writes": {has(`"max_tokens":16384`), refusal("max_tokens: 16384 > 8192, which is the maximum allowed number of output tokens for claude-3-5-haiku")},
 		"cache marks":                    {has("cache_control"), refusal("system.0.cache_control: Extra inputs are not permitted")},
+		"thinking by a budget":           {has("budget_tokens"), refusal(`"thinking.type.enabled" is not supported for this model. Use "thinking.type.adaptive" and "output_config.effort" to control thinking behavior.`)},
+		"ids":                            {has(`"functions.ls:0"`), refusal("messages.1.content.0.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'")},
 		"thinking":                       {has("budget_tokens"), refusal("'claude-3-5-haiku' does not support thinking.")},
 		"a temperature":                  {has("temperature"), refusal("`temperature` is deprecated for this model.")},
 		"schema keywords":                {has("$schema"), refusal("tools.0.custom.input_schema: '$schema' is not supported")},
@@ -249,6 +266,11 @@ func TestTheMessagesAPIRefusesInItsOwnWords(t *testing.T) {
 			request.Effort = ""
 		}
 		request.Messages = request.Messages[:1]
+		if name == "ids" {
+			request.Messages = []Message{
+				{Role: "user", Content: "one"}, {Role: "assistant", ToolCalls: []ToolCall{{"functions.ls:0", "ls", "{}"}}}, {Role: "tool", ToolCallID: "functions.ls:0", Content: "out"},
+			}
+		}
 		for calls := 2; calls <= 3; calls++ {
 			if got, err := client.Complete(bounded(t), request, nil); err != nil || got.Text != "fine" || len(server.Requests()) != calls {
 				t.Errorf("%s: %v after %d calls, want %d", name, err, len(server.Requests()), calls)

@@ -115,7 +115,7 @@ type turnRow struct {
 func (w messagesAPI) encode(model string, request Request, m manner) ([]byte, error) {
 	b := newBody(request)
 	thinks := w.thinks(request, m)
-	rows := w.rows(m.pictures(request.Messages), thinks)
+	rows := w.rows(m.rows(request.Messages), thinks)
 	mark := w.mark(m)
 	markRows(rows, mark)
 	b.WriteString(`{"model":`)
@@ -147,6 +147,11 @@ func (messagesAPI) limits(b *body, request Request, m manner, thinks int) {
 		thinks = limit / 2
 	}
 	switch {
+	case thinks > 0 && m.not[formBudget]: // the model decides how much, by the effort
+		b.field(paramThinking, map[string]any{"type": "adaptive"})
+		if !m.not[paramOutput] {
+			b.field(paramOutput, map[string]any{"effort": adaptive(request.Effort)})
+		}
 	case thinks >= thinkingLeast:
 		b.field(paramThinking, map[string]any{"type": "enabled", "budget_tokens": thinks})
 	case request.Temperature != nil && !m.not[paramTemp]:
@@ -157,6 +162,14 @@ func (messagesAPI) limits(b *body, request Request, m manner, thinks int) {
 	if len(request.Stop) > 0 && !m.not[paramStopSeq] {
 		b.field(paramStopSeq, request.Stop)
 	}
+}
+
+// adaptive is the effort in the words of models that decide themselves how much to think.
+func adaptive(effort string) string {
+	if effort == "minimal" {
+		return "low"
+	}
+	return effort
 }
 
 // thinks gives the budget of thinking, 0 for none. In the middle of a tool round the API wants the signed thoughts back that led to the
@@ -172,7 +185,7 @@ func (messagesAPI) thinks(request Request, m manner) int {
 		case message.Role == "user":
 			return budget
 		case message.Role == "assistant" && len(message.ToolCalls) > 0:
-			if len(looseList(message.Thinking)) == 0 || m.not[formSigned] {
+			if len(signedBlocks(message.Thinking)) == 0 || m.not[formSigned] {
 				return 0
 			}
 		}
@@ -248,7 +261,7 @@ func imageBlocks(images []Image) (blocks []block) {
 // assistantBlocks are what the model said, its signed thoughts first where it wants them back.
 func assistantBlocks(message Message, thinks bool) (blocks []block) {
 	if thinks && len(message.ToolCalls) > 0 {
-		for _, raw := range looseList(message.Thinking) {
+		for _, raw := range signedBlocks(message.Thinking) {
 			blocks = append(blocks, block{raw: raw})
 		}
 	}

@@ -15,6 +15,7 @@ type Message struct {
 	ToolCallID string
 	Name       string
 	Thinking   json.RawMessage // what Response.Thinking was; only the wire that gave it sends it
+	Reasoning  string          // of an assistant; only a server that asks for it gets it
 	Raw        json.RawMessage
 }
 
@@ -102,7 +103,7 @@ type Usage struct{ Prompt, Completion, Cached, CacheWrite, Reasoning int64 }
 // Response is a complete answer. FinishReason is one of stop, length, tool_calls, content_filter, or a word of the server's own. With
 // length, the last tool call may be cut off; ToolCall.Complete tells. Usage covers also the attempts before it whose server counted
 // them. Thinking is signed reasoning that a server wants back, unchanged, together with the tool calls of the answer it belongs to:
-// whoever stores it puts it into Message.Thinking; a server that does not get it back answers without thinking.
+// whoever stores it puts it into Message.Thinking; a server that does not get it back answers without thinking, or not at all.
 type Response struct {
 	Text, Reasoning string
 	Thinking        json.RawMessage
