@@ -58,6 +58,19 @@ func (c *client) firstToken(tokens, slow int) time.Duration {
 	return min(budget<<min(slow, 8), c.opts.RequestTimeout)
 }
 
+// thinkingFirst is the least automatic budget where a model may think before its first token and show nothing of it: minutes are usual then.
+const thinkingFirst = 10 * time.Minute
+
+// firstToken is the client's budget for this call.
+func (k *call) firstToken() time.Duration {
+	budget := k.c.firstToken(len(k.body)/bytesPerToken, k.slow)
+	told := k.request.Effort == "medium" || k.request.Effort == "high"
+	if k.c.opts.FirstToken > 0 || !told && !k.c.mute.Load() {
+		return budget
+	}
+	return min(max(budget, thinkingFirst<<min(k.slow, 8)), k.c.opts.RequestTimeout)
+}
+
 func (c *client) automatic(tokens int) time.Duration {
 	budget := c.place()
 	switch {
@@ -89,7 +102,7 @@ func (c *client) timeouts() string {
 		if c.place() == localFirstToken {
 			why = "a server nearby"
 		}
-		first = fmt.Sprintf("%s (%s), more from 50,000 tokens of prompt on", c.place(), why)
+		first = fmt.Sprintf("%s (%s), more from 50,000 tokens of prompt on and at least %s where it thinks unseen", c.place(), why, thinkingFirst)
 		if rate := c.pace.get(); rate > 0 {
 			first += fmt.Sprintf(", and at least %d × the prompt at the measured %.0f tokens a second", prefillSlack, rate)
 		}

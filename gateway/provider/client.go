@@ -75,6 +75,7 @@ type client struct {
 	ledger  ledger
 
 	slotless atomic.Bool // it has no slots to tell of
+	mute     atomic.Bool // it thought the last time, and nothing of it was to be seen
 	pace     pace
 	jitter   func() float64
 	pause    func(context.Context, time.Duration, func(Delta)) bool

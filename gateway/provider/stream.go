@@ -137,7 +137,7 @@ func (k *clock) stop() {
 // attempt is one call on the wire.
 func (c *client) attempt(parent context.Context, k *call) (Response, *Error) {
 	ctx, cancel := context.WithCancelCause(parent)
-	clock := c.startClock(cancel, c.firstToken(len(k.body)/bytesPerToken, k.slow))
+	clock := c.startClock(cancel, k.firstToken())
 	var beside sync.WaitGroup
 	beside.Go(func() { clock.vouch(ctx, k.show) })
 	if c.asksSlots() {
@@ -150,7 +150,10 @@ func (c *client) attempt(parent context.Context, k *call) (Response, *Error) {
 		// Once the server said why it stopped, nothing that happens to the connection afterwards takes the answer back.
 		if failed, ok := errors.AsType[*Error](err); !ok || failed.Class == Transport {
 			c.ledger.done(clock.waited)
-			c.measured(answer.usage, clock.waited)
+			unseen := answer.usage.Reasoning > 0 && answer.reasoning.Len() == 0
+			if c.mute.Store(unseen); !unseen { // else the wait was for thoughts and tells nothing of the prompt
+				c.measured(answer.usage, clock.waited)
+			}
 			return answer.response(), nil
 		}
 	}

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -101,6 +102,42 @@ func TestWhoWaitsForAModelGivesSigns(t *testing.T) {
 			t.Errorf("%v, the longest silence was %s", err, longest)
 		}
 	})
+}
+
+// A model that thinks where nobody sees it is silent for longer than a short prompt takes to read.
+func TestSilentThinkingHasItsTime(t *testing.T) {
+	for name, c := range map[string]struct {
+		effort string
+		usage  string
+		opts   Options
+		calls  int
+	}{
+		"told to think":              {effort: "high", calls: 2},
+		"seen to think":              {usage: `{"prompt_tokens":9,"completion_tokens":99,"completion_tokens_details":{"reasoning_tokens":90}}`, calls: 2},
+		"neither":                    {usage: `{"prompt_tokens":9,"completion_tokens":9}`, calls: 3},
+		"told, but for a short time": {effort: "high", opts: Options{FirstToken: 180 * time.Second}, calls: 3},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := &wire{serve: func(call int, w *pipeWriter) {
+				if call == 2 {
+					time.Sleep(500 * time.Second)
+				}
+				write(w, hello, stop, `{"choices":[],"usage":`+cmp.Or(c.usage, "null")+`}`, "[DONE]")
+				_ = w.Close()
+			}}
+			c.opts.MaxRetries = 1
+			model, request := timed(t, w, c.opts), ask
+			request.Effort = c.effort
+			for range 2 {
+				if _, err := model.Complete(t.Context(), request, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if w.calls != c.calls {
+				t.Errorf("%s: %d calls, want %d", name, w.calls, c.calls)
+			}
+		})
+	}
 }
 
 func TestASlowTrickleIsOneCall(t *testing.T) {
