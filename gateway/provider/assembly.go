@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+
+	"gatewayd/internal/mutation"
 )
 
 // maxCalls bounds the tool calls of one answer; no model asks for so many, a looping server does.
@@ -156,7 +158,7 @@ func (a *assembly) takeCall(fragment map[string]json.RawMessage) string {
 		call.id = id
 	}
 	call.arguments.WriteString(arguments)
-	if extra := fragment[paramExtra]; looseObject(extra) != nil {
+	if extra := fragment[paramExtra]; looseObject(extra) != nil && !mutation.On("signatures-are-not-kept") {
 		call.extra = bytes.Clone(extra)
 	}
 	return call.addName(name)

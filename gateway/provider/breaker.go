@@ -31,24 +31,36 @@ type breaker struct {
 	probing bool
 }
 
+// refuses says when the next probe is due, as long as none is.
+func (b *breaker) refuses() *Error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.refusal()
+}
+
 // admit lets a call through or says when the next probe is due. probe is true for the one call that tries an open breaker.
 func (b *breaker) admit() (probe bool, refused *Error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.until.IsZero() {
-		return false, nil
+	if refused = b.refusal(); refused != nil {
+		return false, refused
 	}
+	b.probing = !b.until.IsZero()
+	return b.probing, nil
+}
+
+// refusal is the caller's with the lock held.
+func (b *breaker) refusal() *Error {
 	left := time.Until(b.until)
-	if left <= 0 && !b.probing && !mutation.On("breaker-stays-latched") {
-		b.probing = true
-		return true, nil
+	if b.until.IsZero() || left <= 0 && !b.probing && !mutation.On("breaker-stays-latched") {
+		return nil
 	}
 	left = max(left, 0)
 	when := fmt.Sprintf("the next try is at %s, in %s", b.until.Local().Format(time.TimeOnly), left.Round(time.Second))
 	if b.probing {
 		when = "one call is trying it right now"
 	}
-	return false, &Error{
+	return &Error{
 		Class: Breaker, RetryAfter: left,
 		Message: fmt.Sprintf("the model server went silent %d times in a row, so it is left alone for a while; %s", b.stale, when),
 		Remedy:  "look at the model server, or raise model.first_token_timeout if it is only slow",

@@ -3,6 +3,7 @@ package provider
 import (
 	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,7 +12,8 @@ import (
 
 // queue is the gate of this process. It gives permits in turn: the class that was served longest ago first, in it the session that was
 // served longest ago, in that the call that came first. So a class never waits for more than one call of each other class, and a session that
-// asks a hundred times never keeps another one waiting for more than one of them.
+// asks a hundred times never keeps another one waiting for more than one of them. A session that is new counts as served just before the last
+// one that was: it goes before who has been served since, and never before who has waited longer, however many new ones come.
 type queue struct {
 	key    string
 	limits Limits
@@ -22,26 +24,31 @@ type queue struct {
 	waiting  []*entrant
 	begun    []time.Time // of the last minute, oldest first
 	held     time.Time
-	served   uint64 // permits so far; also the clock of the two below
-	classes  map[CallerClass]uint64
-	sessions map[Caller]uint64
+	served   int64 // permits so far
+	classes  map[CallerClass]*since
+	sessions map[Caller]*since
 	timer    *time.Timer
 }
 
+// since is when somebody was served, by the queue's own clock: two for each permit. play is where it stands while coming turns are played.
+type since struct{ at, play int64 }
+
 // entrant is one waiting call. Its fields are the queue's.
 type entrant struct {
-	caller Caller
-	since  time.Time
-	went   chan struct{} // closed when it has its permit
-	moved  chan struct{} // one token when now has changed
-	now    Place
+	caller  Caller
+	class   *since
+	session *since
+	came    time.Time
+	went    chan struct{} // closed when it has its permit
+	moved   chan struct{} // one token when now has changed
+	now     Place
 }
 
 // NewGate gives a gate for this process alone.
 func NewGate(key string, limits Limits) Gate { return newQueue(key, limits) }
 
 func newQueue(key string, limits Limits) *queue {
-	return &queue{key: key, limits: limits, classes: map[CallerClass]uint64{}, sessions: map[Caller]uint64{}}
+	return &queue{key: key, limits: limits, classes: map[CallerClass]*since{}, sessions: map[Caller]*since{}}
 }
 
 type permit struct {
@@ -78,7 +85,18 @@ func (q *queue) Enter(ctx context.Context, caller Caller, tell func(Place)) (Per
 func (q *queue) join(caller Caller) *entrant {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	mine := &entrant{caller: caller, since: time.Now(), went: make(chan struct{}), moved: make(chan struct{}, 1)}
+	mine := &entrant{caller: caller, class: q.classes[caller.Class], session: q.sessions[caller], came: time.Now(), went: make(chan struct{}), moved: make(chan struct{}, 1)}
+	if mine.class == nil {
+		mine.class = &since{}
+		q.classes[caller.Class] = mine.class
+	}
+	if mine.session == nil {
+		mine.session = &since{at: 2*q.served - 1}
+		if mutation.On("new-sessions-go-first") {
+			mine.session.at = 0
+		}
+		q.sessions[caller] = mine.session
+	}
 	q.waiting = append(q.waiting, mine)
 	q.advance()
 	return mine
@@ -92,7 +110,7 @@ func (q *queue) abandon(mine *entrant) {
 	defer q.mu.Unlock()
 	for i, p := range q.waiting {
 		if p == mine {
-			q.waiting = append(q.waiting[:i:i], q.waiting[i+1:]...)
+			q.waiting = slices.Delete(q.waiting, i, i+1)
 			q.advance()
 			return
 		}
@@ -122,25 +140,37 @@ func (q *queue) Hold(until time.Time) {
 // gate. The caller holds the lock.
 func (q *queue) advance() {
 	now := time.Now()
+	q.replay()
 	for len(q.waiting) > 0 && !q.full() && !q.opens(now).After(now) {
-		next := q.next(q.waiting, q.classes, q.sessions)
+		next := nextOf(q.waiting)
 		mine := q.waiting[next]
-		q.waiting = append(q.waiting[:next:next], q.waiting[next+1:]...)
+		q.waiting = slices.Delete(q.waiting, next, next+1)
 		q.serve(mine, now)
 	}
-	if len(q.waiting) == 0 && (q.inside == 0 || len(q.sessions) > sessionsMost) {
-		clear(q.classes) // nobody is behind anybody
-		clear(q.sessions)
-	}
+	q.forget()
 	q.rank(now)
 	q.arm(now)
+}
+
+// forget drops who was served: all when nobody is behind anybody, and who does not wait when there are too many.
+func (q *queue) forget() {
+	switch {
+	case len(q.waiting) == 0 && (q.inside == 0 || len(q.sessions) > sessionsMost):
+		clear(q.classes)
+		clear(q.sessions)
+	case len(q.sessions) > sessionsMost+len(q.waiting):
+		clear(q.sessions)
+		for _, p := range q.waiting {
+			q.sessions[p.caller] = p.session
+		}
+	}
 }
 
 func (q *queue) serve(mine *entrant, now time.Time) {
 	q.inside++
 	q.served++
-	q.classes[mine.caller.Class] = q.served
-	q.sessions[mine.caller] = q.served
+	at := since{2 * q.served, 2 * q.served}
+	*mine.class, *mine.session = at, at
 	if q.limits.PerMinute > 0 {
 		q.begun = append(q.begun, now)
 		q.begun = q.begun[max(0, len(q.begun)-q.limits.PerMinute):]
@@ -164,17 +194,23 @@ func (q *queue) opens(now time.Time) time.Time {
 	return at
 }
 
-// next gives the index of the call whose turn it is.
-func (q *queue) next(waiting []*entrant, classes map[CallerClass]uint64, sessions map[Caller]uint64) int {
+// nextOf gives the index of the call whose turn it is.
+func nextOf(waiting []*entrant) int {
 	best := 0
 	for i, p := range waiting {
-		c, b := classes[p.caller.Class], classes[waiting[best].caller.Class]
-		s, t := sessions[p.caller], sessions[waiting[best].caller]
-		if (c < b || c == b && s < t) && !mutation.On("gate-serves-who-came-first") {
+		b := waiting[best]
+		if (p.class.play < b.class.play || p.class.play == b.class.play && p.session.play < b.session.play) && !mutation.On("gate-serves-who-came-first") {
 			best = i
 		}
 	}
 	return best
+}
+
+// replay has the coming turns played from where things stand.
+func (q *queue) replay() {
+	for _, p := range q.waiting {
+		p.class.play, p.session.play = p.class.at, p.session.at
+	}
 }
 
 // sessionsMost bounds what is remembered of who was served while the provider never rests.
@@ -185,30 +221,24 @@ const rankMost = 64
 
 // rank plays the coming turns through, so that everybody knows the place where it will be served.
 func (q *queue) rank(now time.Time) {
-	rest := append([]*entrant(nil), q.waiting...)
-	classes, sessions, served := map[CallerClass]uint64{}, map[Caller]uint64{}, q.served
-	for class, at := range q.classes {
-		classes[class] = at
-	}
-	for caller, at := range q.sessions {
-		sessions[caller] = at
-	}
+	rest := slices.Clone(q.waiting)
 	until := q.opens(now)
 	base := Place{Waiting: len(rest)}
 	if until.After(now) {
 		base.Until, base.Held = until, until.Equal(q.held)
 	}
-	for position := 1; len(rest) > 0; position++ {
-		next := 0
-		if position <= rankMost {
-			next = q.next(rest, classes, sessions)
-		}
+	q.replay()
+	for base.Position = 1; base.Position <= rankMost && len(rest) > 0; base.Position++ {
+		next := nextOf(rest)
 		mine := rest[next]
-		rest = append(rest[:next:next], rest[next+1:]...)
-		served++
-		classes[mine.caller.Class], sessions[mine.caller] = served, served
-		base.Position = position
+		rest = slices.Delete(rest, next, next+1)
+		at := 2 * (q.served + int64(base.Position))
+		mine.class.play, mine.session.play = at, at
 		mine.put(base)
+	}
+	for _, mine := range rest {
+		mine.put(base)
+		base.Position++
 	}
 }
 
@@ -243,14 +273,14 @@ func (q *queue) arm(now time.Time) {
 func (q *queue) Stats() GateStats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	s := GateStats{Key: q.key, Limits: q.limits, Inside: q.inside, Through: int64(q.served), Shared: cmp.Or(q.shared, "this process")}
+	s := GateStats{Key: q.key, Limits: q.limits, Inside: q.inside, Through: q.served, Shared: cmp.Or(q.shared, "this process")}
 	if q.held.After(time.Now()) {
 		s.HeldUntil = q.held
 	}
 	s.Waiting = make([]Waiter, len(q.waiting))
 	for _, p := range q.waiting {
 		if i := p.now.Position - 1; i >= 0 && i < len(s.Waiting) {
-			s.Waiting[i] = Waiter{p.caller, p.since}
+			s.Waiting[i] = Waiter{p.caller, p.came}
 		}
 	}
 	return s

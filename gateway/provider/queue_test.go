@@ -60,6 +60,47 @@ func TestClassesTakeTurnsAndNoSessionStarvesAnother(t *testing.T) {
 	})
 }
 
+// However many new ones come, who waits gets its turn: a program that asks once for each of a thousand things starves no chat.
+func TestNewSessionsDoNotStarveOldOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &crowd{gate: NewGate("k", Limits{Concurrent: 1})}
+		c.arrive(Caller{CallerChat, "old"}, 1)
+		c.arrive(Caller{CallerChat, "one"}, 1)
+		c.arrive(Caller{CallerChat, "old"}, 1)
+		time.Sleep(time.Second / 2) // between two turns
+		for i := range 9 {
+			c.arrive(Caller{CallerChat, fmt.Sprintf("new%d-", i)}, 1)
+			time.Sleep(time.Second)
+		}
+		if got := c.order(); !strings.HasPrefix(got, "old1 one1 new0-1 old1 new1-1 ") {
+			t.Errorf("served %s", got)
+		}
+	})
+}
+
+// Telling a place costs each of them something each time; it must not cost all of them by all.
+func TestAThousandMayWait(t *testing.T) {
+	gate := NewGate("k", Limits{Concurrent: 1})
+	first, _ := gate.Enter(t.Context(), Caller{}, nil)
+	begun := time.Now()
+	var wg sync.WaitGroup
+	for i := range 1000 {
+		wg.Go(func() {
+			if permit, err := gate.Enter(t.Context(), Caller{CallerWorker, fmt.Sprint(i % 300)}, func(Place) {}); err == nil {
+				permit.Leave()
+			}
+		})
+	}
+	first.Leave()
+	wg.Wait()
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("a thousand calls took %s at the gate", took)
+	}
+	if s := gate.Stats(); s.Inside != 0 || s.Through != 1001 || len(s.Waiting) != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
 func TestAtMostSoManyAreInside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := NewGate("k", Limits{Concurrent: 3})

@@ -64,20 +64,21 @@ func (c *client) begin(ctx context.Context, request Request, show *screen, stand
 	return k, nil
 }
 
-// once is one attempt: past the breaker, through the gate, onto the wire.
+// once is one attempt: past the breaker, through the gate, onto the wire. The breaker is asked on both sides of the gate: who waited there while
+// it opened does not try a server that hangs.
 func (k *call) once(ctx context.Context) (Response, *Error) {
-	probe, refused := k.c.breaker.admit()
-	if refused != nil {
-		k.c.ledger.note(refused, k.attempts)
-		return Response{}, refused
+	if refused := k.c.breaker.refuses(); refused != nil {
+		return Response{}, k.refused(refused)
 	}
 	permit, err := k.enter(ctx)
 	if err != nil {
-		left := interrupted(ctx, Response{})
-		k.settle(probe, left)
-		return Response{}, left
+		return Response{}, interrupted(ctx, Response{})
 	}
 	defer permit.Leave()
+	probe, refused := k.c.breaker.admit()
+	if refused != nil && !mutation.On("waiting-calls-do-not-see-the-breaker") {
+		return Response{}, k.refused(refused)
+	}
 	k.attempts++
 	k.c.ledger.called()
 	response, failed := k.c.attempt(ctx, k)
@@ -87,6 +88,12 @@ func (k *call) once(ctx context.Context) (Response, *Error) {
 		k.hold(failed)
 	}
 	return response, failed
+}
+
+// refused notes what the breaker said.
+func (k *call) refused(refused *Error) *Error {
+	k.c.ledger.note(refused, k.attempts)
+	return refused
 }
 
 type freePermit struct{}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -246,6 +248,54 @@ func TestTheBreakerSaysWhenAndAPersonCanCloseIt(t *testing.T) {
 		}
 		if never.Stats()[0].Open {
 			t.Error("a breaker that is off opened")
+		}
+	})
+}
+
+// Who waited at the gate while the breaker opened is refused there, and does not try the server that hangs one after the other.
+func TestTheBreakerIsForThoseWhoWaitToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{serve: func(int, *pipeWriter) {}}
+		c := timed(t, w, Options{BreakerAfter: 2, Gate: NewGate("k", Limits{Concurrent: 1})})
+		var refused atomic.Int32
+		var wg sync.WaitGroup
+		for range 9 {
+			wg.Go(func() {
+				_, err := c.Complete(t.Context(), ask, nil)
+				if failed, ok := errors.AsType[*Error](err); ok && failed.Class == Breaker && strings.Contains(failed.Message, "next try is at") {
+					refused.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		if w.calls != 2 || refused.Load() != 7 {
+			t.Errorf("%d calls, %d refused", w.calls, refused.Load())
+		}
+	})
+}
+
+// A call that is to try the server and waits at the gate until its caller leaves lets the next one try.
+func TestAProbeThatWaitsAtTheGateHoldsNobodyUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := NewGate("k", Limits{Concurrent: 1})
+		w := &wire{serve: func(int, *pipeWriter) {}}
+		c := timed(t, w, Options{BreakerAfter: 1, Gate: gate})
+		_, _ = c.Complete(t.Context(), ask, nil)
+		time.Sleep(breakerFirst)
+		inside, err := gate.Enter(t.Context(), Caller{Session: "another model of this key"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { _, _ = c.Complete(ctx, ask, nil) })
+		wg.Go(func() { _, _ = c.Complete(t.Context(), ask, nil) })
+		synctest.Wait()
+		leave()
+		inside.Leave()
+		wg.Wait()
+		if w.calls != 2 || gate.Stats().Inside != 0 {
+			t.Errorf("%d calls, %+v", w.calls, gate.Stats())
 		}
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+
+	"gatewayd/internal/mutation"
 )
 
 // Bounds of one stream. A tool call that writes a file arrives as one line of megabytes with some servers; what is larger than this
@@ -116,7 +118,8 @@ func splitField(line []byte) (string, []byte) {
 // startsAnew reports that a data line begins another event, though no blank line ended the one before it: some servers send one line for each
 // chunk. What is split over lines as the standard has it is not whole after its first.
 func startsAnew(first, second []byte) bool {
-	return (bytes.HasPrefix(second, []byte("{")) || string(second) == doneMark) && bytes.HasPrefix(first, []byte("{")) && json.Valid(first)
+	return (bytes.HasPrefix(second, []byte("{")) || string(second) == doneMark) && bytes.HasPrefix(first, []byte("{")) && json.Valid(first) &&
+		!mutation.On("lines-are-one-event")
 }
 
 // readLine reads up to the next CR, LF or CRLF, which is not part of the result. The slice is good until the next call. At the end of

@@ -3,6 +3,8 @@ package provider
 import (
 	"encoding/json"
 	"strings"
+
+	"gatewayd/internal/mutation"
 )
 
 // Servers without a reader for their model's thoughts send them as text between these, at the very beginning of an answer. Elsewhere they are
@@ -29,7 +31,7 @@ const (
 
 // split gives what is said and what is thought of the next piece.
 func (t *thinkTags) split(text string) (said, thought string) {
-	if t.at == pastThought || text == "" {
+	if t.at == pastThought || text == "" || mutation.On("thoughts-in-tags-are-text") {
 		return text, ""
 	}
 	text, t.held = t.held+text, ""
