@@ -122,6 +122,7 @@ func (t *turn) overflowed(err error) bool {
 		e.Remedy = "start a new conversation with /new, or set compression.enabled to true"
 		return false
 	}
+	var busy error
 	for t.folding.passes < t.tuned.Compaction.Attempts && t.folding.step <= foldLast {
 		step := t.folding.step
 		t.folding.step++
@@ -133,16 +134,16 @@ func (t *turn) overflowed(err error) bool {
 			return true
 		case done.word == interrupted:
 			return false
+		case done.word == aborted: // it has no room for the next step either
+			busy, t.folding.step = done.err, foldResult
 		case t.tuned.Compaction.Strict && done.word == summarizeFailed:
 			e.Remedy = "its summary failed (" + done.state.LastError + "); try again with /compress, or start a new conversation with /new"
 			return false
 		}
 	}
-	e.Remedy = deadEnd
+	e.Remedy = t.endless(busy)
 	return false
 }
-
-const deadEnd = "this conversation no longer fits the model and cannot be made smaller: start a new one with /new; nothing of it is lost"
 
 // rolled is called when an answer's row is stored and before the answer is handed out. It never fails the turn.
 func (t *turn) rolled() {
@@ -171,7 +172,7 @@ type folding struct {
 func (t *turn) pass(trigger string) *pass {
 	return &pass{
 		g: t.g, tuned: t.tuned, session: t.session.ID, turn: t.id, trigger: trigger, parent: t.ctx, rows: t.rows, budget: t.budget(), used: t.weighed(), model: t.model,
-		touch: t.progress.touch, log: t.log,
+		fixed: t.fixed(), touch: t.progress.touch, log: t.log,
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"gatewayd/gateway/compact"
 	"gatewayd/internal/problem"
 	"gatewayd/sessiondb"
 )
@@ -139,7 +138,8 @@ func (t *turn) compressed(c Compress) Compressed {
 
 // with puts what became of a pass into it.
 func (out Compressed) with(done folded) Compressed {
-	out.FallbackUsed, out.DeadEnd = done.fallback, compact.Stuck(done.state)
+	out.FallbackUsed = done.fallback
+	out.DeadEnd = done.state.Strikes > 0 && done.after >= out.Window.Trigger && out.Window.Trigger > 0 // a person begins without strikes
 	if done.err != nil {
 		out.Reason = reason(done.err)
 	}

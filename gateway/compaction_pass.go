@@ -63,6 +63,7 @@ type pass struct {
 	rows    []sessiondb.Message // as the caller knows them
 	budget  compact.Budget
 	used    used
+	fixed   int            // tokens of a request beside the rows
 	model   provider.Model // of the conversation
 	touch   func()
 	tell    func(string) // what a person who waits should know; may be nil
@@ -175,7 +176,7 @@ func (p *pass) summed(step foldStep) folded {
 		}
 		return p.ended(folded{word: nothingToDo})
 	}
-	p.say("[This conversation fills the model's window; its earlier part is being summarised.]")
+	p.say("This conversation fills the model's window; its earlier part is being summarised.")
 	summary, done := p.summary(f)
 	if done.word != "" {
 		return p.ended(done)
@@ -243,10 +244,9 @@ func (p *pass) commit(plan compact.Plan, done folded) folded {
 	}
 	done.rowsAfter = len(done.rows)
 	if done.word == compacted {
-		if st := compact.Gained(p.state, time.Now(), done.before, done.after, p.budget.Trigger); compact.Stuck(st) {
-			p.say("[Summarising does not make this conversation smaller any more. /new starts a new one; nothing of this one is lost.]")
+		if p.remember(compact.Gained(p.state, time.Now(), done.before, done.after, p.budget.Trigger)); compact.Stuck(p.state) {
+			p.noGain(done.rows)
 		}
-		p.remember(compact.Gained(p.state, time.Now(), done.before, done.after, p.budget.Trigger))
 	}
 	return done
 }

@@ -89,7 +89,7 @@ func (p *pass) askOne(prompt compact.Prompt, by provider.Model) (string, error) 
 	answer, err := by.Complete(p.ctx, provider.Request{
 		System: prompt.System, Messages: []provider.Message{{Role: roleUser, Content: prompt.User}},
 		MaxTokens: prompt.MaxTokens, Temperature: &temperature, Caller: provider.Caller{Class: provider.CallerAux, Session: p.session},
-	}, func(provider.Delta) { p.touch() })
+	}, p.sign)
 	p.touch()
 	p.spend(by, answer, err)
 	switch {
@@ -101,6 +101,14 @@ func (p *pass) askOne(prompt compact.Prompt, by provider.Model) (string, error) 
 		return "", fmt.Errorf("%w: it calls a tool", compact.ErrRejected)
 	}
 	return compact.Check(answer.Text, prompt, p.redact)
+}
+
+// sign takes what arrives of a summary for a sign of life, and passes on what the way to the model says to people.
+func (p *pass) sign(d provider.Delta) {
+	p.touch()
+	if d.Notice != "" {
+		p.say(d.Notice)
+	}
 }
 
 // spend counts what a summary cost beside the turn's own requests.

@@ -157,7 +157,7 @@ func (t *turn) weighed() used {
 		}
 		t.folding.last, t.folding.answered, t.folding.read = last, answered, true
 	}
-	return measure(t.rows, last, answered, overhead(t.system, t.offered()))
+	return measure(t.rows, last, answered, t.fixed())
 }
 
 // budget applies the rules to the turn's model.

@@ -52,7 +52,7 @@ func references(rows []sessiondb.Message, redact func(string) string) string {
 			b.WriteString("\n" + a.name + ": " + strings.Join(found, ", "))
 		}
 	}
-	for _, line := range newest(errorLines(rows), errorMost, nil) {
+	for _, line := range newest(errorLines(rows), errorMost, harmless) {
 		b.WriteString("\nError: " + line)
 	}
 	if b.Len() == 0 {
@@ -64,6 +64,9 @@ func references(rows []sessiondb.Message, redact func(string) string) string {
 	}
 	return out
 }
+
+// harmless keeps out of the notes what only looks like an error and speaks to the model: results are written by strangers.
+func harmless(line string) bool { return unfit(line) == "" }
 
 func everything(rows []sessiondb.Message) string {
 	var b strings.Builder

@@ -1,15 +1,18 @@
 package compact
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
-// ErrEmpty is a summariser that said nothing, ErrRejected one that said what must not stand in a conversation.
+// ErrEmpty is a summariser that said nothing of use, ErrRejected one that said what must not stand in a conversation.
 var (
-	ErrEmpty    = errors.New("the summary is empty")
+	ErrEmpty    = errors.New("the answer holds no summary")
 	ErrRejected = errors.New("the summary was rejected")
 )
 
@@ -31,18 +34,52 @@ var poison = map[string]*regexp.Regexp{
 // label is the beginning of a line that reads like another turn of the conversation.
 var label = regexp.MustCompile(`(?im)^\s*(?:\*\*)?(user|human|system|developer|assistant)(?:\*\*)?\s*:(?:\*\*)?`)
 
+// refusal is how an answer begins that is about the asking. A long one that begins so may still be notes.
+var refusal = regexp.MustCompile(`(?i)^((i['’]?m|i am|we are|we['’]re)\s+)?(really |very |so |truly )*sorry[,.!]*\s*($|but\b|i\b|we\b|that\b)` +
+	`|^((i['’]?m|i am) (afraid|unable to)|my apologies|i apologi[sz]e)\b|^i (can['’]?t|can ?not|won['’]?t|will not|am not able|must decline)\b|^as an ai\b`)
+
+const refusalMost = 120 // tokens
+
+// unfit says why a text is no notes at all, whatever it says; "" where it may be.
+func unfit(text string) string {
+	strange := 0
+	for _, r := range text {
+		if r == unicode.ReplacementChar || unicode.IsControl(r) && !unicode.IsSpace(r) {
+			strange++
+		}
+	}
+	switch {
+	case strange*20 > utf8.RuneCountInString(text):
+		return "it is no text"
+	case refusal.MatchString(text) && Tokens(text) < refusalMost:
+		return "the model refuses"
+	}
+	for _, why := range sortedNames(poison) {
+		if poison[why].MatchString(text) {
+			return why
+		}
+	}
+	return ""
+}
+
+// isJSON reports an answer that is data, such as a proxy's error with a good status.
+func isJSON(text string) bool {
+	text = strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(text, "```"), "json"), "```"))
+	return strings.HasPrefix(text, "{") && json.Valid([]byte(text)) || strings.HasPrefix(text, "[") && json.Valid([]byte(text))
+}
+
 // Check gives a summary that may stand in a conversation, or says why it may not: an error that Is ErrEmpty or ErrRejected.
 // redact takes secrets out; nil leaves them.
 func Check(text string, p Prompt, redact func(string) string) (string, error) {
 	text = strings.TrimSpace(thoughts.ReplaceAllString(text, ""))
 	text = strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(text, notesBegin), notesEnd))
-	if text == "" {
+	switch why := unfit(text); {
+	case text == "":
 		return "", ErrEmpty
-	}
-	for _, why := range sortedNames(poison) {
-		if poison[why].MatchString(text) {
-			return "", fmt.Errorf("%w: %s", ErrRejected, why)
-		}
+	case isJSON(text):
+		return "", fmt.Errorf("%w: it is JSON", ErrEmpty)
+	case why != "":
+		return "", fmt.Errorf("%w: %s", ErrRejected, why)
 	}
 	if n := Tokens(text); n > 3*max(p.Want, 200) {
 		return "", fmt.Errorf("%w: it has about %d tokens instead of %d", ErrRejected, n, p.Want)

@@ -73,6 +73,7 @@ var List = []Mutation{
 	{"compact-cuts-inside-a-call", "gateway/compact", "TestEveryPlanLeavesAWholeConversation"},
 	{"compact-accepts-growth", "gateway/compact", "TestAPlanThatGrowsSaysSo"},
 	{"compact-forgets-its-cool-down", "gateway", "TestACoolDownOutlivesTheProcess"},
+	{"new-is-always-the-remedy", "gateway", "TestARequestThatNoNewConversationWouldFitSaysWhatIsTooLarge"},
 	{"compaction-ends-with-its-client", "gateway", "TestAClientThatLeavesDoesNotEndACompaction"},
 	{"lease-of-a-later-clock-holds", "sessiondb", "TestClockSetBack"},
 	{"spool-acknowledges", "sessiondb", "TestRowsOfAQuarantinedStoreAreSpooledAndNotAcknowledged"},
