@@ -77,8 +77,8 @@ type AuxModel struct {
 	APIKey Secret `yaml:"-"`
 }
 
-// Own reports a side job with a model of its own.
-func (a AuxModel) Own() bool { return a.BaseURL != "" || a.Name != "" }
+// Own reports a side job with anything of its own: a bound alone counts, too.
+func (a AuxModel) Own() bool { return a != AuxModel{} }
 
 // settleAuxiliary finds the keys and fills in what is inherited.
 func (l *loader) settleAuxiliary() {

@@ -342,10 +342,17 @@ func (p *pass) report(done folded) {
 	if done.word == coolingDown || done.word == nothingToDo {
 		level = slog.LevelDebug
 	}
-	p.log.Log(context.WithoutCancel(p.parent), level, "compaction", "outcome", done.word, "trigger", p.trigger, "changed", done.changed, "fallback_used", done.fallback,
+	log := p.log
+	if at := done.state.RetryAt; !at.IsZero() {
+		log = log.With("retry_at", at)
+	}
+	if done.err != nil {
+		log = log.With("error", done.err)
+	}
+	log.Log(context.WithoutCancel(p.parent), level, "compaction", "outcome", done.word, "trigger", p.trigger, "changed", done.changed, "fallback_used", done.fallback,
 		"tokens_before", done.before, "tokens_after", done.after, "measured", p.used.measured, "rows_before", done.rowsBefore, "rows_after", done.rowsAfter,
-		"window", p.budget.Window, "trigger_tokens", p.budget.Trigger, "failures", done.state.Failures, "strikes", done.state.Strikes, "retry_at", done.state.RetryAt,
-		"took", time.Since(p.started).Round(time.Millisecond).String(), "error", done.err)
+		"window", p.budget.Window, "trigger_tokens", p.budget.Trigger, "failures", done.state.Failures, "strikes", done.state.Strikes,
+		"took", time.Since(p.started).Round(time.Millisecond).String())
 }
 
 // frozenExit ends a turn whose conversation may not go on without a summary.

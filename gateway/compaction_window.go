@@ -122,7 +122,7 @@ func (g *Gateway) budgetOf(ctx context.Context, tuned *Tuning, m provider.Model,
 	about, ask := m.Describe(), tokens >= askFrom
 	window, _ := g.window(ctx, m, ask)
 	aux := 0
-	if tuned.Aux != nil && !sameModel(tuned.Aux, m) {
+	if side := tuned.Aux; side != nil && (!sameModel(side, m) || side.Describe().ContextLength > 0) {
 		aux, _ = g.window(ctx, tuned.Aux, ask)
 	}
 	return tuned.Compaction.Rules.Budget(about.Provider, about.Name, window, aux)

@@ -45,9 +45,13 @@ func (m *models) side(a config.AuxModel, main provider.Model) provider.Model {
 	}
 	options := m.common(a.APIKeyFile)
 	options.BaseURL, options.Name, options.Key = a.BaseURL, a.Name, a.APIKey.Reveal()
-	if options.BaseURL == "" {
-		c := m.loaded.Model
-		options.BaseURL, options.API, options.Key = cmp.Or(c.BaseURL, main.Describe().BaseURL), c.API, cmp.Or(options.Key, c.APIKey.Reveal())
+	if a.BaseURL == "" {
+		c, about := m.loaded.Model, main.Describe()
+		if !a.APIKey.Set() {
+			options = m.common(c.APIKeyFile)
+			options.Key = c.APIKey.Reveal()
+		}
+		options.BaseURL, options.API, options.Name = cmp.Or(c.BaseURL, about.BaseURL), c.API, cmp.Or(a.Name, c.Name, about.Name)
 	}
 	options.ContextLength, options.RequestTimeout = a.ContextLength, cmp.Or(a.Timeout, options.RequestTimeout)
 	options.Origin = "auxiliary"

@@ -13,7 +13,7 @@ import (
 
 // A side job asks its own model where it has one, with a key that is meant for that server.
 func TestASideJobAsksItsOwnModel(t *testing.T) {
-	main, other := fakellm.Start(fakellm.Options{Keys: []string{"main-key"}, Script: []fakellm.Response{fakellm.Text{Text: "main"}}}), fakellm.New(t, fakellm.Text{Text: "other"})
+	main, other := fakellm.Start(fakellm.Options{Keys: []string{"main-key"}, Each: func(fakellm.Request) fakellm.Response { return fakellm.Text{Text: "main"} }}), fakellm.New(t, fakellm.Text{Text: "other"})
 	t.Cleanup(main.Close)
 	for name, c := range map[string]struct {
 		yaml, key, answer string
@@ -21,6 +21,7 @@ func TestASideJobAsksItsOwnModel(t *testing.T) {
 	}{
 		"none":              {"", "", "", true},
 		"a name":            {"auxiliary: {compression: {name: small}}\n", "main-key", "main", false},
+		"a bound alone":     {"auxiliary: {compression: {timeout: 3s}}\n", "main-key", "main", false},
 		"a server":          {"auxiliary: {compression: {base_url: \"" + other.URL() + "\", name: small}}\n", "", "other", false},
 		"micro has its own": {"auxiliary: {micro_compaction: {base_url: \"" + other.URL() + "\", name: small}}\n", "", "", true},
 	} {
@@ -41,6 +42,9 @@ func TestASideJobAsksItsOwnModel(t *testing.T) {
 		}
 		if aux == nil {
 			continue
+		}
+		if want := map[string]string{"a bound alone": "big"}[name]; want != "" && aux.Describe().Name != want {
+			t.Errorf("%s: %q is asked", name, aux.Describe().Name)
 		}
 		answer, err := aux.Complete(t.Context(), provider.Request{Messages: []provider.Message{{Role: "user", Content: "x"}}}, nil)
 		if err != nil || answer.Text != c.answer {

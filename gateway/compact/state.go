@@ -18,8 +18,11 @@ const (
 	leastGain   = 10                // percent; less is a strike
 )
 
-// May reports whether a compaction may begin by itself.
-func May(st sessiondb.CompactionState, now time.Time) bool { return !now.Before(st.RetryAt) }
+// May reports whether a compaction may begin by itself. A wait longer than any was set by a clock that has been put right since.
+func May(st sessiondb.CompactionState, now time.Time) bool {
+	wait := st.RetryAt.Sub(now)
+	return wait <= 0 || wait > failureWaits[len(failureWaits)-1]
+}
 
 // Stuck reports a conversation that compactions do not make smaller any more.
 func Stuck(st sessiondb.CompactionState) bool { return st.Strikes >= strikesMost }

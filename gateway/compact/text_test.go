@@ -199,6 +199,7 @@ func TestStatesOfCompaction(t *testing.T) {
 	same(t, "soft", Failed(st, now, true, "empty").RetryAt.Sub(now), 30*time.Second)
 	same(t, "before", May(st, now.Add(14*time.Minute)), false)
 	same(t, "after", May(st, now.Add(15*time.Minute)), true)
+	same(t, "a clock that was years ahead", May(Failed(st, now.AddDate(9, 0, 0), false, "timeout"), now), true)
 	same(t, "nothing", Nothing(sessiondb.CompactionState{}, now).RetryAt.Sub(now), time.Minute)
 	good := Gained(st, now, 1000, 300, 800)
 	same(t, "a good one", fmt.Sprint(good.Failures, good.Strikes, good.RetryAt.IsZero()), "0 0 true")
