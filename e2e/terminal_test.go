@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -129,6 +130,55 @@ func TestCtrlCStopsAnAnswerAndASecondOneLeaves(t *testing.T) {
 		t.Errorf("code %d", code)
 	}
 	w.nothingRuns()
+	w.stop()
+}
+
+// One message whose answer does not end at Ctrl-C, because the daemon hangs, is left by a second one, in words.
+func TestASecondCtrlCLeavesOneMessage(t *testing.T) {
+	t.Parallel()
+	w := newScene(t, forever(), script(fakellm.StallMidStream{Text: "half of an answer", After: 2}))
+	p := sitDown(t, 90, 20, w.home, nil, "chat", "--session", "desk", "tell me")
+	p.sees("half of")
+	if err := w.child.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	p.types(ctrlC)
+	p.sees("is being stopped; Ctrl-C again leaves") // a second one before the first was heard would be the same one
+	p.types(ctrlC)
+	if code := p.ends(); code != 1 {
+		t.Errorf("code %d", code)
+	}
+	p.sees("the answer was stopped", "session desk")
+	if err := w.child.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	w.idle()
+	w.stop()
+}
+
+// A conversation that is ended by a signal gives the terminal back, and its answer goes on.
+func TestATerminalIsGivenBackAtASignal(t *testing.T) {
+	t.Parallel()
+	w := newScene(t, forever(), script(fakellm.Hang{}))
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+		p := sitDown(t, 90, 20, w.home, nil, "chat", "--session", "desk")
+		if sig == syscall.SIGTERM {
+			p.types("hello" + enter)
+		}
+		p.sees("thinks")
+		if err := p.cmd.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		if code := p.ends(); code != 0 {
+			t.Errorf("%v: code %d", sig, code)
+		}
+		p.sees("the answer goes on; see it with: gatewayd chat --session desk")
+		if !strings.Contains(p.raw.String(), "\x1b[?2004l") {
+			t.Errorf("%v: the terminal is not given back", sig)
+		}
+	}
+	w.slash("desk", "/stop")
+	w.idle()
 	w.stop()
 }
 

@@ -183,6 +183,7 @@ type talk struct {
 	session  string
 	images   []string // shown beside what is said, as URLs
 
+	person     bool             // a conversation, not one message
 	lines      <-chan string    // what a person types; nil: nobody can be asked
 	interrupts <-chan os.Signal // Ctrl-C
 	waiting    []string         // typed while a turn ran
@@ -200,7 +201,7 @@ func (t *talk) run(ctx context.Context, in io.Reader, text string, person bool) 
 	if isTerminal(in) {
 		t.lines = typed(in)
 	}
-	if person {
+	if t.person = person; person {
 		return t.converse(ctx)
 	}
 	return t.say(ctx, text)

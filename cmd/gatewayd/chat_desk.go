@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"gatewayd/config"
@@ -83,7 +85,7 @@ func (c *cli) onDesk(ctx context.Context, in, out *os.File, session string, begu
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := leaving(ctx)
 	defer cancel()
 	d.resize(d.term.Width())
 	d.outbox = newOutbox(d)
@@ -99,6 +101,14 @@ func (c *cli) onDesk(ctx context.Context, in, out *os.File, session string, begu
 	}
 	d.farewell(out)
 	return nil
+}
+
+// leaving ends with a signal that would end the program otherwise: the terminal is given back first, and the answer goes on.
+func leaving(ctx context.Context) (context.Context, context.CancelFunc) {
+	if mutation.On("ended-terminal-stays-raw") {
+		return context.WithCancel(ctx)
+	}
+	return signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGHUP)
 }
 
 // colourless reports that a person wants no colours, or that there are none.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gatewayd/gateway/slash"
+	"gatewayd/internal/mutation"
 	"gatewayd/internal/problem"
 )
 
@@ -60,6 +61,9 @@ func (t *talk) say(ctx context.Context, text string) error {
 			if stopping++; stopping > 1 {
 				return t.left()
 			}
+			if isTerminal(t.err) {
+				t.aside("is being stopped; Ctrl-C again leaves]")
+			}
 			go t.stop(ctx, session)
 		}
 	}
@@ -103,10 +107,10 @@ func (cl *client) stop(ctx context.Context, session string) {
 	_ = cl.call(ctx, http.MethodPost, sessionPath(session, "/stop"), map[string]string{"source": "cli"}, nil)
 }
 
-// left is what a person reads who did not wait for the end.
+// left is what a person reads who did not wait for the end. The connection ends with it, and the turn with that.
 func (t *talk) left() error {
 	t.newline()
-	if t.lines != nil {
+	if t.person || t.lines != nil && mutation.On("leaving-says-nothing") {
 		return errLeft
 	}
 	return t.errStopped()

@@ -64,14 +64,14 @@ func (c *cli) jsonl(ctx context.Context, session string, args []string) error {
 		}
 	}
 	asked := make(chan os.Signal, 2)
-	signal.Notify(asked, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(asked, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	signal.Ignore(syscall.SIGPIPE) // a front end that is gone is an error of writing, after which turns are ended in order
 	defer signal.Stop(asked)
 	return newFront(cl, c.std.out, session).speak(ctx, c.std.in, asked)
 }
 
 func newFront(cl *client, out io.Writer, session string) *front {
-	return &front{client: cl, out: &frames{w: out}, slots: make(chan struct{}, maxRequests), lost: make(chan error, 1), session: session, turns: map[*prompt]bool{}}
+	return &front{client: cl, out: newFrames(out), slots: make(chan struct{}, maxRequests), lost: make(chan error, 1), session: session, turns: map[*prompt]bool{}}
 }
 
 // speak says that it is ready, answers lines, and ends what it began.
@@ -86,25 +86,26 @@ func (f *front) speak(ctx context.Context, in io.Reader, asked <-chan os.Signal)
 	return err
 }
 
-// serve takes lines until there is a reason to end.
+// serve takes lines until there is a reason to end. They are taken beside the wait for one: a front end that reads no more holds up
+// an answer, and must not hold up the end.
 func (f *front) serve(ctx context.Context, lines <-chan frameLine, asked <-chan os.Signal) error {
-	for {
-		select {
-		case line, more := <-lines:
-			if !more && mutation.On("end-of-input-is-ignored") {
-				lines = nil
-				continue
-			}
-			if !more || f.out.broken() {
-				return nil
-			}
+	read := make(chan struct{})
+	go func() {
+		for line := range lines {
 			f.take(ctx, line)
-		case <-asked:
-			return nil
-		case err := <-f.lost:
-			return errSaidElsewhere{err}
 		}
+		if !mutation.On("end-of-input-is-ignored") {
+			close(read)
+		}
+	}()
+	select {
+	case <-read:
+	case <-asked:
+	case <-f.out.broken:
+	case err := <-f.lost:
+		return errSaidElsewhere{err}
 	}
+	return nil
 }
 
 // errSaidElsewhere ends the verb with the code of its error, which a frame has told already.
@@ -170,6 +171,11 @@ func (f *front) take(ctx context.Context, line frameLine) {
 		return
 	}
 	work, err := do(f, r)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ending {
+		return // nobody waits for it any more
+	}
 	f.requests.Go(func() {
 		defer func() { <-f.slots }()
 		var result any
@@ -235,16 +241,22 @@ func readFrame(r *bufio.Reader) (line frameLine, err error) {
 
 // frames writes one JSON object per line. It is safe for concurrent use; after the first error nothing more is written.
 type frames struct {
-	mu  sync.Mutex
-	w   io.Writer
-	err error
+	mu     sync.Mutex
+	w      io.Writer
+	err    error
+	broken chan struct{} // closed at the first error: the front end reads no more
 }
+
+func newFrames(w io.Writer) *frames { return &frames{w: w, broken: make(chan struct{})} }
 
 func (o *frames) send(frame map[string]any) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.err == nil {
-		o.err = jsonLine(o.w, frame)
+	if o.err != nil {
+		return
+	}
+	if o.err = jsonLine(o.w, frame); o.err != nil {
+		close(o.broken)
 	}
 }
 
@@ -254,12 +266,6 @@ func (o *frames) fail(id json.RawMessage, code int, why string) {
 		id = json.RawMessage("null")
 	}
 	o.send(map[string]any{"jsonrpc": "2.0", "id": id, "error": map[string]any{"code": code, "message": why}})
-}
-
-func (o *frames) broken() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.err != nil
 }
 
 // request is one line of the front end.

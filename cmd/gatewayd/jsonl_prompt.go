@@ -127,7 +127,7 @@ func (t *turnFrames) pass(ctx context.Context, e event) {
 		return
 	}
 	if e.name == evCommand {
-		t.replied(params)
+		t.replied(ctx, params)
 		return
 	}
 	t.accept(ctx)
@@ -166,6 +166,11 @@ func (t *turnFrames) accept(ctx context.Context) {
 	if t.prompt.id != nil {
 		t.out.send(map[string]any{"jsonrpc": "2.0", "id": t.prompt.id, "result": map[string]any{"accepted": true, "session": t.prompt.session}})
 	}
+	t.runs(ctx)
+}
+
+// runs tells that the turn has begun.
+func (t *turnFrames) runs(ctx context.Context) {
 	t.notify("session.info", map[string]any{"session": t.prompt.session, "running": true})
 	t.mu.Lock()
 	ending := t.ending
@@ -176,7 +181,7 @@ func (t *turnFrames) accept(ctx context.Context) {
 }
 
 // replied answers the request of a command. Where a turn follows, frames tell of it.
-func (t *turnFrames) replied(reply map[string]any) {
+func (t *turnFrames) replied(ctx context.Context, reply map[string]any) {
 	follows, _ := reply["turn"].(bool)
 	t.whole, t.accepted = !follows, true
 	if session, isText := reply["session"].(string); isText && session != "" {
@@ -188,7 +193,7 @@ func (t *turnFrames) replied(reply map[string]any) {
 		}})
 	}
 	if follows {
-		t.notify("session.info", map[string]any{"session": t.prompt.session, "running": true})
+		t.runs(ctx)
 	}
 }
 

@@ -37,6 +37,7 @@ type liner struct {
 	llm    *fakellm.Server
 	server *httptest.Server
 	in     *io.PipeWriter
+	frames *io.PipeReader
 	out    chan []byte
 	seen   []map[string]any
 	ended  chan error
@@ -64,7 +65,7 @@ func newLiner(t *testing.T, script ...fakellm.Response) *liner {
 	t.Cleanup(func() { stop(); running.Wait(); server.Close(); _ = store.Close() })
 	in, lines := io.Pipe()
 	frames, out := io.Pipe()
-	l := &liner{t: t, store: store, llm: llm, server: server, in: lines, out: make(chan []byte, 10_000), ended: make(chan error, 1), asked: make(chan os.Signal, 1)}
+	l := &liner{t: t, store: store, llm: llm, server: server, in: lines, frames: frames, out: make(chan []byte, 10_000), ended: make(chan error, 1), asked: make(chan os.Signal, 1)}
 	go func() {
 		defer close(l.out)
 		for s := bufio.NewScanner(frames); s.Scan(); {

@@ -43,6 +43,8 @@ var List = []Mutation{
 	{"resumed-without-wishes", "gateway", "TestATurnThatGoesOnKeepsWhatWasAskedOfItsAnswers"},
 	{"wishes-have-no-bounds", "gateway/api", "TestWhatAClientAsksOfAnAnswerReachesTheTurn"},
 	{"typed-during-an-answer-is-lost", "e2e", "TestWhatIsTypedDuringAnAnswerIsAnsweredNext"},
+	{"leaving-says-nothing", "e2e", "TestASecondCtrlCLeavesOneMessage"},
+	{"ended-terminal-stays-raw", "e2e", "TestATerminalIsGivenBackAtASignal"},
 	{"what-was-missed-is-not-read", "e2e", "TestAnAnswerThatEndedWhileNobodyWatchedIsShownBeforeWhatIsAnsweredNow"},
 	{"reconnect-sends-the-message-again", "e2e", "TestAMessageIsSentOnceHoweverOftenTheDaemonGoes"},
 	{"derived-uid-ignores-session", "sessiondb", "TestImportKeepsRowsOfDifferentSessionsApart"},
