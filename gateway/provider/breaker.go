@@ -67,7 +67,8 @@ func (b *breaker) refusal() *Error {
 	}
 }
 
-// settle records how an admitted call ended. Any answer, an error status too, shows a living server. A caller that left says nothing.
+// settle records how an admitted call ended. Any answer, an error status too, shows a living server. A caller that left says nothing, and calls
+// that were on their way when the breaker opened make nobody wait longer.
 func (b *breaker) settle(probe bool, err *Error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -79,8 +80,8 @@ func (b *breaker) settle(probe bool, err *Error) {
 		b.close()
 	case err.Class == Timeout || probe && err.Class == Transport:
 		b.stale++
-		if b.after >= 0 && b.stale >= b.after {
-			if b.until.IsZero() {
+		if closed := b.until.IsZero(); b.after >= 0 && b.stale >= b.after && (closed || probe || mutation.On("each-silent-call-opens-the-breaker-anew")) {
+			if closed {
 				b.since = time.Now()
 			}
 			b.wait = min(max(breakerFirst, 2*b.wait), breakerMost)

@@ -274,6 +274,23 @@ func TestTheBreakerIsForThoseWhoWaitToo(t *testing.T) {
 	})
 }
 
+// Nine calls that hang at the same time are one silence: the server is tried as soon as after one.
+func TestCallsThatHangTogetherOpenTheBreakerOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{serve: func(int, *pipeWriter) {}}
+		c := timed(t, w, Options{BreakerAfter: 2})
+		var wg sync.WaitGroup
+		for range 9 {
+			wg.Go(func() { _, _ = c.Complete(t.Context(), ask, nil) })
+		}
+		wg.Wait()
+		_, err := c.Complete(t.Context(), ask, nil)
+		if failed, ok := errors.AsType[*Error](err); !ok || failed.Class != Breaker || failed.RetryAfter != breakerFirst {
+			t.Errorf("after nine calls: %v", err)
+		}
+	})
+}
+
 // A call that is to try the server and waits at the gate until its caller leaves lets the next one try.
 func TestAProbeThatWaitsAtTheGateHoldsNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -181,6 +181,7 @@ var List = []Mutation{
 	{"shown-text-is-asked-for-again", "gateway/provider", "TestAMisbehavingServer"},
 	{"new-sessions-go-first", "gateway/provider", "TestNewSessionsDoNotStarveOldOnes"},
 	{"waiting-calls-do-not-see-the-breaker", "gateway/provider", "TestTheBreakerIsForThoseWhoWaitToo"},
+	{"each-silent-call-opens-the-breaker-anew", "gateway/provider", "TestCallsThatHangTogetherOpenTheBreakerOnce"},
 	{"lines-are-one-event", "gateway/provider", "TestAMisbehavingServer"},
 	{"thoughts-in-tags-are-text", "gateway/provider", "TestReasoningIsKeptApartAndOnce"},
 	{"signatures-are-not-kept", "gateway/provider", "TestASignatureGoesBackWithItsCall"},
