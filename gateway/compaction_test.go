@@ -333,6 +333,27 @@ func TestARequestThatDoesNotFitIsAskedAgain(t *testing.T) {
 	}
 }
 
+// A server whose window is full in the middle of an answer says so then: the rest is asked for in words, and what was shown stays.
+func TestAWindowThatIsFullInTheMiddleOfAnAnswerCostsNoText(t *testing.T) {
+	f := newFoldHouse(t, 100_000, nil)
+	f.fill(8, 1000)
+	full, last := false, ""
+	f.answers("ask", func(r fakellm.Request) fakellm.Response {
+		if messages, ok := r.JSON()["messages"].([]any); ok && len(messages) > 0 {
+			last = fmt.Sprint(messages[len(messages)-1])
+		}
+		if !full {
+			full = true
+			return fakellm.Raw{Body: `data: {"choices":[{"delta":{"content":"the first half, "}}]}` + "\n\n" + `error: {"code":500,"message":"Context size has been exceeded.","type":"server_error"}` + "\n\n"}
+		}
+		return fakellm.Text{Text: "and the rest"}
+	})
+	if r := f.ask1(1); r.Text != "the first half, and the rest" || !r.Completed || !strings.Contains(last, continueNudge) {
+		t.Errorf("%+v, asked with %s", r, last)
+	}
+	f.books(1)
+}
+
 // What cannot be made smaller ends in words that say what to do, after a bounded number of requests; so does an overflow with
 // compaction switched off.
 func TestAConversationThatCannotGetSmallerSaysSo(t *testing.T) {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime"
@@ -156,7 +157,7 @@ func (t *turn) ask(nudges ...provider.Message) (provider.Response, *exit) {
 			told, broken = continueNudge, broken+1
 			continue
 		case over < overflowMost && t.overflowed(err):
-			request, over = t.request(), over+1
+			request, told, over = t.request(), cmp.Or(told, continueNudge), over+1
 			continue
 		}
 		end := modelExit(err, t.modelName())
