@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gatewayd/gateway/compact"
 	"gatewayd/internal/problem"
 	"gatewayd/sessiondb"
 )
@@ -116,8 +117,12 @@ func printTranscript(w io.Writer, rows []sessiondb.Message) {
 			who += " " + line(m.ToolName)
 		}
 		fmt.Fprintf(w, "%s  %s\n", when(m.CreatedAt), who)
-		if m.Content != "" {
-			fmt.Fprintln(w, indented(m.Content, "    "))
+		text := m.Content
+		if m.Kind == sessiondb.KindModelOnly { // nobody wrote it: what the model is sent in the place of folded rows
+			text = compact.Sent(m)
+		}
+		if text != "" {
+			fmt.Fprintln(w, indented(text, "    "))
 		}
 		if len(m.ToolCalls) > 0 {
 			fmt.Fprintln(w, indented(string(m.ToolCalls), "    "))

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -33,4 +35,16 @@ func converse(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Check(err)
 	}
 	ts.Check(s.Release(ctx, l))
+}
+
+// A folded conversation is printed as the model is sent it: nothing of how its rows are kept.
+func TestAFoldedConversationIsPrintedInWords(t *testing.T) {
+	var out strings.Builder
+	printTranscript(&out, []sessiondb.Message{
+		{Role: "user", Kind: sessiondb.KindModelOnly, Content: `{"messages":["plant the bed"]}`, Wire: "[What was asked]\n\nplant the bed"},
+		{Role: "user", Content: "and water it", Wire: "[after a restart] and water it"},
+	})
+	if got := out.String(); strings.Contains(got, "{") || !strings.Contains(got, "plant the bed") || strings.Contains(got, "restart") {
+		t.Error(got)
+	}
 }
