@@ -16,15 +16,15 @@ import (
 
 // Audit is what a fresh process finds in the files, compared with what the ledgers say.
 type Audit struct {
-	Mode     string           `json:"mode"`   // of state.db
-	Rows     int              `json:"rows"`   // with a token
-	Acked    int              `json:"acked"`  // tokens that were acknowledged
-	Flight   int              `json:"flight"` // intended, never acknowledged: in once or not at all
-	Searched int              `json:"searched"`
-	Sessions map[string]int64 `json:"sessions,omitempty"`
-	Board    bool             `json:"board,omitempty"` // there is one, and it was looked at
-	Cards    int              `json:"cards,omitempty"` // acknowledged tokens of it
-	Findings []string         `json:"findings,omitempty"`
+	Mode     string            `json:"mode"`   // of state.db
+	Rows     int               `json:"rows"`   // with a token
+	Acked    int               `json:"acked"`  // tokens that were acknowledged
+	Flight   int               `json:"flight"` // intended, never acknowledged: in once or not at all
+	Searched int               `json:"searched"`
+	Sessions map[string]Sample `json:"sessions,omitempty"`
+	Board    bool              `json:"board,omitempty"` // there is one, and it was looked at
+	Cards    int               `json:"cards,omitempty"` // acknowledged tokens of it
+	Findings []string          `json:"findings,omitempty"`
 }
 
 // maxFindings keeps a broken store from filling the screen; the rest is a number.

@@ -44,7 +44,7 @@ type Chamber struct {
 	scanner sync.WaitGroup
 
 	lasting  map[string]*actorProcess // over several episodes
-	sessions map[string]int64         // rows at the end of the last episode
+	sessions map[string]Sample        // rows at the end of the last episode
 	parts    int                      // counts processes, for tags
 	Totals   Totals
 }

@@ -167,3 +167,15 @@ func TestTheEpisodesArePlayable(t *testing.T) {
 		}
 	}
 }
+
+// A conversation that lost rows ends the one who counts them, with a word for the harness and a cause for people.
+func TestLostRowsAreToldWithTheirState(t *testing.T) {
+	was := map[string]Sample{"gw": {All: 12, Live: 6, History: 4, Last: 31}, "term": {All: 2}}
+	if err := shrunk(was, map[string]Sample{"gw": {All: 13, Live: 2, History: 10, Last: 33}, "term": {All: 2}}); err != nil {
+		t.Errorf("rows that were folded are not lost: %v", err)
+	}
+	err := shrunk(was, map[string]Sample{"gw": {All: 10, Live: 6, History: 2, Last: 31}, "term": {All: 2}})
+	if want := "gw had 12 rows (6 live, 4 history, the last is 31), has 10 rows (6 live, 2 history, the last is 31)"; err == nil || !strings.Contains(err.Error(), want) || classOf(err) != "rows_lost" {
+		t.Errorf("%v", err)
+	}
+}

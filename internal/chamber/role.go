@@ -161,6 +161,9 @@ func classOf(err error) string {
 	if p, ok := errors.AsType[*problem.Error](err); ok {
 		return string(p.Kind)
 	}
+	if errors.Is(err, errShrunk) {
+		return "rows_lost"
+	}
 	return string(sqlite.Other)
 }
 

@@ -13,18 +13,30 @@ import (
 // errShrunk is what the reader ends with when a conversation has fewer rows than it once saw.
 var errShrunk = errors.New("a conversation has lost rows")
 
-const countSessions = `SELECT session_id, count(*) FROM messages GROUP BY session_id`
+const countSessions = `SELECT session_id, count(*), sum(active), sum(compacted), max(id) FROM messages GROUP BY session_id`
+
+// Sample is the rows of a conversation at one moment. All of them never become fewer; the rest tells who took some away.
+type Sample struct {
+	All     int64 `json:"all"`
+	Live    int64 `json:"live"`
+	History int64 `json:"history"`
+	Last    int64 `json:"last"` // id
+}
+
+func (s Sample) String() string {
+	return fmt.Sprintf("%d rows (%d live, %d history, the last is %d)", s.All, s.Live, s.History, s.Last)
+}
 
 // counts gives the rows of each conversation, whatever their flags.
-func counts(ctx context.Context, s *sessiondb.Store) (map[string]int64, error) {
-	var out map[string]int64
+func counts(ctx context.Context, s *sessiondb.Store) (map[string]Sample, error) {
+	var out map[string]Sample
 	err := s.File().Read(ctx, func(c *sqlite.Conn) error {
-		out = map[string]int64{}
+		out = map[string]Sample{}
 		for r, err := range c.Query(countSessions) {
 			if err != nil {
 				return err
 			}
-			out[r.Text(0)] = r.Int(1)
+			out[r.Text(0)] = Sample{All: r.Int(1), Live: r.Int(2), History: r.Int(3), Last: r.Int(4)}
 		}
 		return nil
 	})
@@ -32,10 +44,10 @@ func counts(ctx context.Context, s *sessiondb.Store) (map[string]int64, error) {
 }
 
 // shrunk names a conversation that has fewer rows than before.
-func shrunk(before, now map[string]int64) error {
-	for id, n := range before {
-		if now[id] < n {
-			return fmt.Errorf("%w: %s had %d, has %d", errShrunk, id, n, now[id])
+func shrunk(before, now map[string]Sample) error {
+	for id, was := range before {
+		if now[id].All < was.All {
+			return fmt.Errorf("%w: %s had %s, has %s", errShrunk, id, was, now[id])
 		}
 	}
 	return nil
@@ -49,7 +61,7 @@ func readerRole(ctx context.Context, a *Actor) error {
 		return err
 	}
 	a.Say(Event{Event: "ready", Mode: s.File().Journal().Mode})
-	seen := map[string]int64{}
+	seen := map[string]Sample{}
 	for err == nil && ctx.Err() == nil {
 		if seen, err = a.readRound(ctx, s, seen); err == nil {
 			a.Say(Event{Event: "read", Count: len(seen)})
@@ -59,7 +71,7 @@ func readerRole(ctx context.Context, a *Actor) error {
 	return errors.Join(unlessStopped(ctx, err), s.Close())
 }
 
-func (a *Actor) readRound(ctx context.Context, s *sessiondb.Store, seen map[string]int64) (now map[string]int64, err error) {
+func (a *Actor) readRound(ctx context.Context, s *sessiondb.Store, seen map[string]Sample) (now map[string]Sample, err error) {
 	err = a.through(ctx, func() error {
 		now, err = counts(ctx, s)
 		return err
