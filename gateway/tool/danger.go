@@ -23,7 +23,7 @@ func dangers(command string, self *Self, root string, at standing) []Hazard {
 	if len(command) > MaxCommand {
 		return []Hazard{{Rule: "unreadable", What: "is too long to be read", Piece: command[:200]}}
 	}
-	acts, broken := actions(command, at.dir, at.vars(self))
+	acts, broken := actions(command, at, self)
 	var found []Hazard
 	add := func(h Hazard) {
 		if !slices.ContainsFunc(found, func(f Hazard) bool { return f.Rule == h.Rule && f.Piece == h.Piece }) {
@@ -68,7 +68,7 @@ var fileRules = []rule{
 	{"recursive-delete", "deletes directories with all that is in them", func(a action) bool {
 		switch {
 		case a.is("rm"):
-			return a.short("rR") || a.has("--recursive")
+			return a.recursive()
 		case a.is("find"):
 			return a.has("-delete")
 		case a.is("rsync"):
@@ -190,7 +190,7 @@ func (a action) anyFold(words ...string) bool {
 func destroysRows(a action) bool {
 	text := strings.Join(a.texts(), " ; ") + " ; " + a.command.Input
 	for _, c := range a.from {
-		said, _ := printed(c)
+		said, _ := c.Prints()
 		text += " ; " + said
 	}
 	for statement := range strings.SplitSeq(strings.ToLower(uncommented(text)), ";") {
@@ -313,8 +313,10 @@ func written(a action) []string {
 	}
 	plain := slices.DeleteFunc(slices.Clone(a.args), func(w sh.Word) bool { return strings.HasPrefix(w.Text, "-") && w.Text != "-" })
 	switch {
-	case a.is("tee", "truncate", "touch", "rm", "rmdir", "unlink", "shred", "mkdir", "mkfifo", "mknod"):
+	case a.is("tee", "truncate", "touch", "rm", "rmdir", "unlink", "shred", "mkdir", "mkfifo", "mknod", "sponge", "ed", "ex", "vi", "vim", "nano"):
 		add(plain...)
+	case a.is("curl", "wget", "sort"):
+		add(a.valued("-o", "-O", "--output", "--output-document")...)
 	case a.is("cp", "install", "ln", "rsync", "scp"):
 		if i := slices.IndexFunc(a.args, func(w sh.Word) bool { return w.Text == "-t" }); i >= 0 && i+1 < len(a.args) {
 			add(a.args[i+1])

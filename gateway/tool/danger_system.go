@@ -30,7 +30,7 @@ var systemRules = []rule{
 			return false
 		}
 		for _, w := range a.args {
-			if w.Open && w.Text != "$!" && w.Text != "$$" && !strings.HasPrefix(w.Text, "%") && len(w.Subs) > 0 {
+			if w.Open && w.Text != "$!" && w.Text != "$$" && !strings.HasPrefix(w.Text, "%") {
 				return true
 			}
 		}
@@ -63,9 +63,9 @@ var systemRules = []rule{
 		return false
 	}},
 	{"disk", "changes disks, partitions or mounts", func(a action) bool {
-		return a.is("mkfs", "mkswap", "wipefs", "blkdiscard", "fdisk", "sfdisk", "cfdisk", "gdisk", "sgdisk", "parted", "lvremove", "vgremove", "pvremove",
+		return a.is("mkfs", "mke2fs", "mkswap", "pvcreate", "wipefs", "blkdiscard", "fdisk", "sfdisk", "cfdisk", "gdisk", "sgdisk", "parted", "lvremove", "vgremove", "pvremove",
 			"lvreduce", "cryptsetup", "mdadm", "mount", "umount", "swapoff", "hdparm", "resize2fs", "tune2fs", "zpool", "btrfs") && !onlyLooks(a) ||
-			strings.HasPrefix(a.name, "mkfs.") || a.is("zfs") && a.has("destroy", "rollback")
+			strings.HasPrefix(a.name, "mkfs.") || a.is("zfs") && a.has("destroy", "rollback") || a.is("nvme") && a.has("format", "sanitize") || a.is("badblocks") && a.short("wn")
 	}},
 	{"kernel", "changes the running kernel", func(a action) bool {
 		return a.is("insmod", "rmmod", "modprobe") || a.is("sysctl") && (a.short("wp") || slices.ContainsFunc(a.operands(), func(arg string) bool { return strings.Contains(arg, "=") }))

@@ -32,10 +32,11 @@ func floor(t Tool, call Call) string {
 func Catastrophe(command string) string { return fatal(command, nil, standing{}) }
 
 func fatal(command string, self *Self, at standing) string {
-	if forkBomb.MatchString(strings.Join(strings.Fields(normalise(command)), "")) {
+	r := read(command, at, self)
+	if r.bomb || forkBomb.MatchString(strings.Join(strings.Fields(normalise(command)), "")) {
 		return "start processes without end (a fork bomb)"
 	}
-	acts, _ := actions(command, at.dir, at.vars(self))
+	acts := r.out
 	for _, a := range acts {
 		if a.remote {
 			continue // somebody else's file system
@@ -49,18 +50,19 @@ func fatal(command string, self *Self, at standing) string {
 
 var (
 	forkBomb = regexp.MustCompile(`([\w:.]+)\(\)\{([\w:.]+)\|([\w:.]+)&\};?([\w:.]+)`)
-	device   = regexp.MustCompile(`^/dev/(sd[a-z]|nvme\d|vd[a-z]|xvd[a-z]|hd[a-z]|mmcblk\d|disk\d|dm-\d|mapper/|root$|mem$|kmem$)`)
+	device   = regexp.MustCompile(`^/dev/(sd[a-z]|nvme\d|vd[a-z]|xvd[a-z]|hd[a-z]|mmcblk\d|r?disk\d|disk/|block/|md\d|md/|dm-\d|nbd\d|zd\d|rbd\d|pmem\d|bcache\d|dasd[a-z]|mapper/|root$|mem$|kmem$|port$)`)
 )
+
+// isDisk reports a disk, or the memory, by any of the names that a path has.
+func (a action) isDisk(name string) bool { return device.MatchString(absolute(a.dir, name)) }
 
 // catastrophe judges one program.
 func (a action) catastrophe(self *Self) string {
-	for _, r := range a.command.Redirects {
-		if r.Writes() && device.MatchString(r.Target.Text) {
-			return "overwrite a whole disk"
-		}
+	if !a.is("touch", "chmod", "chown", "chgrp", "setfacl", "rm", "unlink", "ln") && slices.ContainsFunc(written(a), device.MatchString) {
+		return "overwrite a whole disk"
 	}
 	args := a.texts()
-	recursive := a.short("rR") || a.has("--recursive")
+	recursive := a.recursive()
 	switch {
 	case a.is("rm") && recursive && a.onRoot():
 		return "delete the whole file system"
@@ -68,10 +70,10 @@ func (a action) catastrophe(self *Self) string {
 		return "delete the whole file system"
 	case a.is("chmod", "chown", "chgrp") && recursive && a.onRoot():
 		return "change the owner or mode of every file"
-	case a.is("mkfs", "wipefs", "blkdiscard", "mkswap") || strings.HasPrefix(a.name, "mkfs."):
-		return onDevice(args, "erase a file system")
-	case a.is("dd", "tee", "shred", "cp", "install"):
-		return onDevice(args, "overwrite a whole disk")
+	case a.is("mkfs", "mke2fs", "mkdosfs", "mkntfs", "wipefs", "blkdiscard", "mkswap") || strings.HasPrefix(a.name, "mkfs."):
+		return a.onDevice("erase a file system")
+	case a.is("shred", "badblocks") && (a.is("shred") || a.short("w")):
+		return a.onDevice("overwrite a whole disk")
 	case a.is("kill") && killsAll(args):
 		return "kill every process of this user, gatewayd included"
 	case a.script && fetched(a.from) && (a.root || self.root()):
@@ -82,10 +84,17 @@ func (a action) catastrophe(self *Self) string {
 
 // deletesAll knows find without any condition.
 func deletesAll(args []string) bool {
-	ends := slices.Contains(args, "-delete") || slices.Contains(args, "rm") && slices.Contains(args, "-exec")
-	return ends && !slices.ContainsFunc(args, func(arg string) bool {
-		return slices.Contains([]string{"-name", "-iname", "-path", "-regex", "-size", "-mtime", "-mmin", "-newer", "-empty", "-user", "-perm", "-inum"}, arg)
-	})
+	if !slices.Contains(args, "-delete") && !(slices.Contains(args, "rm") && slices.Contains(args, "-exec")) {
+		return false
+	}
+	for i, arg := range args {
+		narrows := slices.Contains([]string{"-name", "-iname", "-path", "-regex", "-size", "-mtime", "-mmin", "-newer", "-empty", "-user", "-perm", "-inum"}, arg)
+		negated := i > 0 && (args[i-1] == "!" || args[i-1] == "-not")
+		if narrows && !negated && (i+1 == len(args) || strings.Trim(args[i+1], "*") != "") {
+			return false
+		}
+	}
+	return true
 }
 
 func killsAll(args []string) bool {
@@ -104,24 +113,41 @@ func killsAll(args []string) bool {
 }
 
 // onDevice looks for a disk among the arguments that are written to.
-func onDevice(args []string, what string) string {
-	for _, arg := range args {
-		if !strings.HasPrefix(arg, "if=") && device.MatchString(strings.TrimPrefix(arg, "of=")) {
-			return what
-		}
+func (a action) onDevice(what string) string {
+	if slices.ContainsFunc(a.texts(), a.isDisk) {
+		return what
 	}
 	return ""
 }
 
-// isRoot knows the root directory by its many names: /, //, /*, /., /.. and combinations of them.
+var rootOfProcess = regexp.MustCompile(`^/+proc/[^/]+/(task/[^/]+/)?root(/|$)`)
+
+// isRoot knows the root directory by its many names: /, //, /*, /., /.., /proc/self/root and combinations of them; and a pattern that
+// has most of what is in it.
 func isRoot(arg string) bool {
-	arg = strings.TrimRight(arg, "*")
-	return strings.HasPrefix(arg, "/") && path.Clean(arg) == "/"
+	arg = rootOfProcess.ReplaceAllString(arg, "/")
+	if !strings.HasPrefix(arg, "/") {
+		return false
+	}
+	if path.Clean(strings.TrimRight(arg, "*")) == "/" {
+		return true
+	}
+	first, rest, _ := strings.Cut(path.Clean(arg)[1:], "/")
+	if strings.Trim(rest, "*?/") != "" {
+		return false
+	}
+	hit := 0
+	for _, dir := range []string{"bin", "etc", "usr", "var", "lib", "home", "root"} {
+		if ok, err := path.Match(strings.ReplaceAll(first, "[!", "[^"), dir); ok && err == nil {
+			hit++
+		}
+	}
+	return hit > 1
 }
 
 func (a action) onRoot() bool {
 	return slices.ContainsFunc(a.args, func(w sh.Word) bool {
-		return isRoot(w.Text) || a.dir == "/" && (w.Text == "*" || w.Text == "." || w.Text == "./*" || w.Text == "./") && (w.Glob || !a.is("find"))
+		return isRoot(w.Text) || w.Unset && isRoot(openPart.ReplaceAllString(w.Text, "")) || a.dir == "/" && (w.Text == "*" || w.Text == "." || w.Text == "./*" || w.Text == "./") && (w.Glob || !a.is("find"))
 	})
 }
 
@@ -160,7 +186,7 @@ func (a action) is(names ...string) bool {
 		return false
 	}
 	return slices.ContainsFunc(names, func(name string) bool { // /b?n/r? is a name, too
-		ok, err := path.Match(a.name, name)
+		ok, err := path.Match(strings.ReplaceAll(a.name, "[!", "[^"), name)
 		return ok && err == nil
 	})
 }
@@ -186,6 +212,28 @@ func (a action) short(letters string) bool {
 	return slices.ContainsFunc(a.args, func(w sh.Word) bool {
 		return len(w.Text) > 1 && w.Text[0] == '-' && w.Text[1] != '-' && strings.ContainsAny(w.Text, letters)
 	})
+}
+
+// recursive reports -r, and --recursive however it is shortened.
+func (a action) recursive() bool {
+	return a.short("rR") || slices.ContainsFunc(a.args, func(w sh.Word) bool {
+		return len(w.Text) > 2 && strings.HasPrefix("--recursive", w.Text)
+	})
+}
+
+// valued gives the words behind these options, and those that stand in the same word.
+func (a action) valued(options ...string) (words []sh.Word) {
+	for i, w := range a.args {
+		name, value, joined := strings.Cut(w.Text, "=")
+		switch {
+		case !slices.Contains(options, name):
+		case joined:
+			words = append(words, sh.Word{Text: value})
+		case i+1 < len(a.args):
+			words = append(words, a.args[i+1])
+		}
+	}
+	return words
 }
 
 // text is the program with its words, for people.

@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -114,7 +115,7 @@ func (s *Self) killed(a action, all []action) bool {
 			return true
 		}
 		signal = signal && !dash
-		if len(w.Subs) > 0 && s.found(all) {
+		if w.Open && s.found(all) {
 			return true
 		}
 	}
@@ -218,10 +219,14 @@ func (s *Self) unit(a action) bool {
 
 // changes reports a write to one of the daemon's own files, or the end of the directory they are in.
 func (s *Self) changes(a action) bool {
-	for _, name := range written(a) {
-		if s.owns(name) {
-			return true
+	names := written(a)
+	if a.is(databases...) && !a.has("-readonly") {
+		for _, arg := range a.operands() {
+			names = append(names, absolute(a.dir, arg))
 		}
+	}
+	if slices.ContainsFunc(names, s.owns) {
+		return true
 	}
 	gone := a.is("rm", "mv", "shred") || a.is("chmod", "chown", "chgrp") || a.is("find") && deletesAll(a.texts())
 	if !gone {
@@ -234,12 +239,27 @@ func (s *Self) changes(a action) bool {
 // decides reports a command that answers an approval: by our own verb, or by our API with our key.
 func (s *Self) decides(a action) bool {
 	args := a.texts()
-	if slices.Contains(s.Names, a.name) {
+	if slices.Contains(s.Names, a.name) || a.open {
 		i := slices.Index(args, "approvals")
 		return i >= 0 && slices.ContainsFunc(args[i:], func(arg string) bool { return arg == "approve" || arg == "revoke" || arg == "deny" })
 	}
-	if strings.Contains(strings.Join(args, " ")+" "+a.code, "/api/approvals") {
+	asked := strings.Join(args, " ") + " " + a.code
+	if plain, err := url.PathUnescape(asked); err == nil {
+		asked += " " + plain
+	}
+	if strings.Contains(asked, "/api/approvals") {
 		return true
 	}
-	return s.Home != "" && slices.ContainsFunc(a.args, func(w sh.Word) bool { return absolute(a.dir, w.Text) == filepath.Join(s.Home, "api.key") })
+	return s.Home != "" && (slices.ContainsFunc(a.args, func(w sh.Word) bool { return s.isDoor(a, w) }) ||
+		slices.ContainsFunc(a.command.Redirects, func(r sh.Redirect) bool { return s.isDoor(a, r.Target) }))
+}
+
+// isDoor reports the key of our API, or its socket, also as one of those that a pattern stands for.
+func (s *Self) isDoor(a action, w sh.Word) bool {
+	name := absolute(a.dir, w.Text)
+	return slices.ContainsFunc([]string{"api.key", "api.sock"}, func(file string) bool {
+		door := filepath.Join(s.Home, file)
+		ok, err := filepath.Match(name, door)
+		return name == door || w.Glob && ok && err == nil
+	})
 }

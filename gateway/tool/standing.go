@@ -6,10 +6,12 @@ import (
 	"strings"
 )
 
-// standing is where a command begins: its directory, and the variables that an earlier command of its conversation has left.
+// standing is where a command begins: its directory, and the variables and functions that an earlier command of its conversation has
+// left.
 type standing struct {
-	dir string
-	env []string
+	dir       string
+	env       []string
+	functions string
 }
 
 // placed is a tool whose commands do not all begin where the turn works.
@@ -34,6 +36,7 @@ func (s standing) vars(self *Self) map[string]string {
 		}
 	}
 	delete(known, "IFS") // of a new shell it is what it always is
+	known["0"], known["BASH"] = "bash", "/bin/bash"
 	return known
 }
 
@@ -45,6 +48,9 @@ func (t *Terminal) Stands(call Call) standing {
 		base = t.opts.Dir
 	}
 	at := t.shells.look(call.Session, base)
+	if at.env == nil {
+		at.env = t.opts.Env
+	}
 	switch {
 	case args.Workdir == "":
 	case path.IsAbs(args.Workdir):
@@ -63,5 +69,5 @@ func (s *shells) look(session, base string) standing {
 	if p == nil || p.base != base && p.running == 0 {
 		return standing{dir: base}
 	}
-	return standing{dir: p.dir, env: p.env}
+	return standing{dir: p.dir, env: p.env, functions: p.functions}
 }

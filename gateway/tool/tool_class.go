@@ -53,7 +53,7 @@ var takesAwayWith = map[string][]string{
 
 // destructive reports whether a shell command takes something away, as far as its words tell.
 func destructive(command string) bool {
-	acts, _ := actions(command, "", nil)
+	acts, _ := actions(command, standing{}, nil)
 	for _, a := range acts {
 		if slices.Contains(takesAway, a.name) || strings.HasPrefix(a.name, "mkfs.") {
 			return true

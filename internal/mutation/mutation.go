@@ -176,6 +176,8 @@ var List = []Mutation{
 	{"background-is-not-gated", "gateway/tool", "TestACommandInTheBackgroundIsGatedLikeAnyOther"},
 	{"floor-yields-to-approval", "gateway/tool", "TestNothingOverridesTheFloor"},
 	{"self-is-not-guarded", "gateway/tool", "TestNoCommandEndsOrChangesTheDaemon"},
+	{"open-word-is-believed", "gateway/tool", "TestNoDisguiseGetsACatastropheByTheFloor"},
+	{"letters-are-what-they-seem", "gateway/tool", "TestNoDisguiseGetsACatastropheByTheFloor"},
 	{"silence-approves", "gateway", "TestWhatNobodyApprovesIsDenied"},
 	{"mend-sends-the-same-again", "gateway/provider", "TestARefusalOfWhatWeDidNotAddFails"},
 	{"shown-text-is-asked-for-again", "gateway/provider", "TestAMisbehavingServer"},

@@ -93,7 +93,7 @@ func (r *reader) branches(c syntax.Command) {
 			r.stmts(item.Stmts)
 		}
 	case *syntax.FuncDecl:
-		r.stmt(c.Body)
+		r.define(c)
 	case *syntax.TimeClause:
 		if c.Stmt != nil {
 			r.stmt(c.Stmt)
@@ -119,6 +119,9 @@ func (r *reader) loop(head syntax.Loop) {
 	for _, w := range words.Items {
 		values.Words = append(values.Words, r.word(w)...)
 	}
+	for _, w := range values.Words {
+		r.subs[words.Name.Value] = append(r.subs[words.Name.Value], w.Subs...)
+	}
 	r.set(words.Name.Value, expand.Variable{Set: true, Str: values.Text()})
 }
 
@@ -137,6 +140,7 @@ func (r *reader) command(assigns []*syntax.Assign, args []*syntax.Word, redirs [
 		r.redirect(&c, redirect)
 	}
 	r.out.Commands[at] = c
+	r.call(c.Words)
 }
 
 // declare reads export, declare, local and their like.
@@ -153,7 +157,11 @@ func (r *reader) declare(d *syntax.DeclClause) {
 // assign sets a variable and gives the word that does.
 func (r *reader) assign(a *syntax.Assign) Word {
 	if a.Name == nil {
-		return r.one(a.Value)
+		w := r.one(a.Value)
+		if name, value, ok := strings.Cut(w.Text, "="); ok && syntax.ValidName(name) { // declare "NAME=VALUE"
+			r.set(name, expand.Variable{Set: true, Str: value})
+		}
+		return w
 	}
 	if a.Naked {
 		return Word{Text: a.Name.Value}
@@ -180,6 +188,9 @@ func (r *reader) assign(a *syntax.Assign) Word {
 	w.Text = name + "=" + value.Str
 	if before := r.vars[name]; a.Append {
 		value.Str, value.List = before.Str+value.Str, slices.Concat(before.List, value.List)
+	}
+	if r.subs[name] = append(r.subs[name], w.Subs...); !r.loose[name] {
+		r.subs[name] = w.Subs
 	}
 	r.set(name, value)
 	return w

@@ -8,6 +8,7 @@ package sh
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/expand"
@@ -32,6 +33,7 @@ const (
 type Script struct {
 	Commands []Command
 	Broken   bool // a quote or a bracket is not closed, or it goes beyond a bound: a shell may read it another way
+	Bomb     bool // a function calls itself and does not wait: it starts processes without end
 }
 
 // Command is one program with its words.
@@ -49,6 +51,8 @@ type Word struct {
 	Open bool   // a part is known only when it runs
 	Glob bool   // holds a *, ? or [ and is not quoted as a whole
 	Subs []int  // commands of the script whose output becomes a part of it
+
+	Unset bool // it is open only because of variables that nothing sets: not the text, nor what it was given
 }
 
 // Redirect is where a command reads from or writes to.
@@ -72,13 +76,29 @@ func (c Command) Text() string {
 	return text
 }
 
-// Parse reads a text. vars are variables whose values are known, HOME for one; they are not changed.
-func Parse(text string, vars map[string]string) Script {
-	r := &reader{vars: map[string]expand.Variable{}, seen: map[syntax.Node][]int{}, parser: syntax.NewParser()}
+// Inherits says that a script may be given variables which Parse was not told of: of none it is then said that nothing sets it.
+func (s Script) Inherits() {
+	for _, c := range s.Commands {
+		for i := range c.Words {
+			c.Words[i].Unset = false
+		}
+	}
+}
+
+// Parse reads a text. vars are variables whose values are known, HOME for one, and 0, 1, 2 … for its arguments; they are not changed.
+// functions is a text with those that the shell has when it begins; what is in them is read where they are called.
+func Parse(text string, vars map[string]string, functions string) Script {
+	r := &reader{
+		vars: map[string]expand.Variable{}, subs: map[string][]int{}, loose: map[string]bool{}, functions: map[string]*function{}, seen: map[syntax.Node][]int{},
+		parser: syntax.NewParser(),
+	}
 	for name, value := range vars {
 		r.set(name, expand.Variable{Set: true, Str: clean(value)})
 	}
+	r.given(clean(functions))
+	r.arguments(passed(vars))
 	r.text(clean(text))
+	r.uncalled()
 	return r.out
 }
 
@@ -86,6 +106,8 @@ func Parse(text string, vars map[string]string) Script {
 type reader struct {
 	out    Script
 	vars   map[string]expand.Variable
+	subs   map[string][]int // commands whose output a variable holds
+	loose  map[string]bool  // variables that may have another value than the one that was set last; see loosen
 	parser *syntax.Parser
 	src    string // what positions point into
 	depth  int
@@ -95,6 +117,10 @@ type reader struct {
 
 	seen   map[syntax.Node][]int // commands of each substitution: braces may expand one twice
 	tokens []token
+
+	functions map[string]*function
+	within    int  // 1 in the body of a function whose arguments are not known
+	exported  bool // functions may be called by what is not read here
 }
 
 // text reads a script. A shell runs the whole lines before one that it does not understand, and so they are read as a script too.
@@ -111,6 +137,7 @@ func (r *reader) text(src string) {
 	}
 	r.src = src
 	if file != nil {
+		r.loosen(file)
 		r.stmts(file.Stmts)
 	}
 	r.pieces(rest)
@@ -162,6 +189,7 @@ func (r *reader) pieces(text string) {
 		}
 		if file, _ := r.parse(piece); file != nil {
 			r.src = piece
+			r.loosen(file)
 			r.stmts(file.Stmts)
 			continue
 		}
@@ -189,11 +217,15 @@ func (r *reader) written(n syntax.Node) string {
 	return r.src[from:to]
 }
 
-// set notes a variable. One that is too long is not followed.
+// set notes a variable. One that is too long is not followed. One that may keep its old value has both, one behind the other: what is
+// done with either is seen.
 func (r *reader) set(name string, value expand.Variable) {
 	value.Kind = expand.String
 	if value.List != nil {
 		value.Kind = expand.Indexed
+	}
+	if before := r.vars[name]; r.loose[name] && before.Set && before.Str != value.Str {
+		value.Str, value.List = before.Str+" "+value.Str, slices.Concat(before.List, value.List)
 	}
 	if len(value.Str)+len(strings.Join(value.List, " ")) > maxValue {
 		r.out.Broken = true

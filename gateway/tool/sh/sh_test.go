@@ -44,7 +44,7 @@ func TestEveryCommandOfATextIsListedWithItsWords(t *testing.T) {
 		"v=1; a <<E; b <<-'E'\n$v $(c)\nE\n\t$v\nE":          "v=1; a <<\"1 $(c)\\n\"; c; b <<\"$v\\n\"",
 		"a <<< x 2>&1 >>y &>z <w":                            "a >>y &>z <w <<\"x\\n\"",
 	} {
-		s := Parse(text, map[string]string{"HOME": "/home/me"})
+		s := Parse(text, map[string]string{"HOME": "/home/me"}, "")
 		if got := shown(s); got != want || s.Broken {
 			t.Errorf("%q: broken %v\n got %s\nwant %s", text, s.Broken, got, want)
 		}
@@ -56,7 +56,7 @@ func TestAWordIsOpenWhereItsValueIsKnownOnlyWhenItRuns(t *testing.T) {
 		"a $x": true, "a x${y}z": true, "a `b`": true, "a <(b)": true, "a $((1+1))": true, "a ${x:-y}": true, "a ${HOME:0:1}": true, "a ${HOME#/}": true, "a ${HOME/a/b}": true, "a ${!HOME}": true, "a \"$1\"": true, "v='$x'; a $v": true,
 		"a x": false, "a '$x'": false, "a \\$x": false, "a $HOME": false, "v=x; a $v": false, "a $(echo x)": false, "a ~nobody": false, "a *": false,
 	} {
-		s := Parse(text, map[string]string{"HOME": "/home/me"})
+		s := Parse(text, map[string]string{"HOME": "/home/me"}, "")
 		at := strings.Count(text, ";")
 		if words := s.Commands[at].Words; len(words) != 2 || words[1].Open != open {
 			t.Errorf("%q: %+v", text, words)
@@ -69,7 +69,7 @@ func TestWhatIsNoScriptIsBrokenAndStillRead(t *testing.T) {
 		"rm -rf /\necho 'x", "echo $(rm -rf /", "'rm' -rf \"/\" ; )", "echo `x; rm -rf /", "if true; then rm -rf /", "cat <<EOF\n$(rm -rf /)\n", "r\\m -rf '/", "case x in\nrm -rf /",
 		strings.Repeat("x", maxText) + "\nrm -rf /", strings.Repeat("(", 1000) + "rm -rf /", "rm -rf / " + strings.Repeat("{a,b}", 1000),
 	} {
-		s := Parse(text, nil)
+		s := Parse(text, nil, "")
 		if !s.Broken || !strings.Contains("; "+shown(s), "; rm -rf /") {
 			t.Errorf("%.80q: broken %v, %.200s", text, s.Broken, shown(s))
 		}
@@ -81,7 +81,7 @@ func TestATextIsReadWithinBounds(t *testing.T) {
 		strings.Repeat("a;", maxCommands+1), strings.Repeat("{ ", MaxDepth+1) + "a" + strings.Repeat("; }", MaxDepth+1),
 		"x=" + strings.Repeat("y", 100) + strings.Repeat("; x=\"$x$x\"", 100), strings.Repeat("{a,b}", 16) + strings.Repeat(" {a,b}{c,d}", 9000),
 	} {
-		if s := Parse(text, nil); !s.Broken || len(s.Commands) > maxCommands {
+		if s := Parse(text, nil, ""); !s.Broken || len(s.Commands) > maxCommands {
 			t.Errorf("%.80q: broken %v, %d commands", text, s.Broken, len(s.Commands))
 		}
 	}

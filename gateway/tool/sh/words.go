@@ -68,11 +68,11 @@ func (r *reader) expand(w *syntax.Word, document bool) (words []Word, ok bool) {
 	if !document && braces(w) > maxBraces {
 		return []Word{{Text: written, Open: true, Subs: r.hidden(w)}}, false
 	}
-	w.Parts = r.follow(w.Parts, document)
+	followed := &syntax.Word{Parts: r.follow(w.Parts, document)} // the text itself may be read again: it stays as it is
 	config := &expand.Config{Env: environ{r}, CmdSubst: r.substituted, ProcSubst: r.process, ExtGlob: true}
-	fields := expand.FieldsSeq(config, w)
+	fields := expand.FieldsSeq(config, followed)
 	if document {
-		fields = func(yield func(string, error) bool) { yield(expand.Document(config, w)) }
+		fields = func(yield func(string, error) bool) { yield(expand.Document(config, followed)) }
 	}
 	for field, err := range fields {
 		r.words, r.size = r.words+1, r.size+len(field)
@@ -84,7 +84,36 @@ func (r *reader) expand(w *syntax.Word, document bool) (words []Word, ok bool) {
 			words = append(words, v)
 		}
 	}
+	if open := slices.ContainsFunc(words, func(w Word) bool { return w.Open }); open { // which of them is, nobody can say
+		for i := range words {
+			words[i].Open = true
+		}
+	}
+	if len(words) == 1 && words[0].Open {
+		words[0].Unset = r.unset(w)
+	}
 	return words, true
+}
+
+// ownVariables begin the names of those that a shell sets by itself.
+var ownVariables = regexp.MustCompile(`^(_|PWD|OLDPWD|UID|EUID|PPID|GROUPS|HOST.*|MACHTYPE|OSTYPE|S?RANDOM|SECONDS|EPOCH.*|LINENO|SHELL.*|SHLVL|BASH.*|OPT.*|REPLY|MAPFILE|PIPESTATUS|FUNCNAME|DIRSTACK|COLUMNS|LINES|COPROC.*|HIST.*)$`)
+
+// unset reports that all that is open in a word is variables that nothing sets, so that a shell has no text for them.
+func (r *reader) unset(w *syntax.Word) bool {
+	all := true
+	syntax.Walk(w, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.CmdSubst, *syntax.ProcSubst, *syntax.ArithmExp:
+			all = false
+		case *syntax.ParamExp:
+			name := n.Param.Value
+			_, known := r.vars[name]
+			all = all && n.Exp == nil && n.Index == nil && n.Slice == nil && n.Repl == nil && !n.Excl && !n.Length && !known && r.within == 0 &&
+				syntax.ValidName(name) && !r.loose[name] && !r.loose[anyVariable] && !ownVariables.MatchString(name)
+		}
+		return all
+	})
+	return all
 }
 
 // braces counts those that would be expanded: each may double the words.
@@ -134,10 +163,14 @@ func (r *reader) follow(parts []syntax.WordPart, within bool) []syntax.WordPart 
 		switch part := part.(type) {
 		case *syntax.Lit:
 			if !within {
-				part.Value = sequence.ReplaceAllString(part.Value, `\{$1`)
+				out = append(out, &syntax.Lit{ValuePos: part.ValuePos, ValueEnd: part.ValueEnd, Value: sequence.ReplaceAllString(part.Value, `\{$1`)})
+				continue
 			}
 		case *syntax.DblQuoted:
-			part.Parts = r.follow(part.Parts, true)
+			within := *part
+			within.Parts = r.follow(part.Parts, true)
+			out = append(out, &within)
+			continue
 		case *syntax.ArithmExp:
 			out = append(out, r.open(part))
 			continue
@@ -155,44 +188,71 @@ func (r *reader) open(part syntax.WordPart) syntax.WordPart {
 	return &syntax.SglQuoted{Value: r.token(Word{Text: r.written(part), Open: true, Subs: r.hidden(part)}, false)}
 }
 
-// param follows $NAME, ${NAME}, ${NAME:-default} and elements of arrays; any other change of a value leaves it open. $IFS is what
-// separates words, however it is written.
+// param follows $NAME, ${NAME}, ${NAME:-default} and elements of arrays; any other change of a value leaves it open, and so does an
+// alternative to a value that nobody knows. $IFS is what separates words, however it is written.
 func (r *reader) param(p *syntax.ParamExp, within bool) []syntax.WordPart {
 	name := p.Param.Value
 	value, known := r.vars[name]
+	loose := r.loose[name] || r.loose[anyVariable] && syntax.ValidName(name)
 	index, _ := p.Index.(*syntax.Word)
+	op := syntax.ParExpOperator(0)
+	if p.Exp != nil {
+		op = p.Exp.Op
+	}
 	switch {
 	case name == "IFS":
 		return []syntax.WordPart{&syntax.ParamExp{Short: true, Param: p.Param}}
+	case op == syntax.OtherParamOps:
+		r.out.Broken = true // ${NAME@P} runs what is in the value
+		return []syntax.WordPart{r.open(p)}
 	case p.Excl || p.Length || p.Slice != nil || p.Repl != nil || p.Index != nil && (index == nil || index.Lit() == "" || value.List == nil):
 		return []syntax.WordPart{r.open(p)}
 	case p.Exp == nil && known:
-	case p.Exp == nil && strings.Contains("0123456789@*", name):
-		return []syntax.WordPart{r.unsaid(within)} // of a script that has none they are empty
-	case p.Exp == nil || !slices.Contains(defaults, p.Exp.Op):
+	case p.Exp == nil && strings.Contains("0123456789@*", name) && r.within == 0:
+		return []syntax.WordPart{r.unsaid(within, nil)} // of a script that has none they are empty
+	case p.Exp == nil || !slices.Contains(defaults, op), (!known || loose) && slices.Contains(alternatives, op):
 		return []syntax.WordPart{r.open(p)}
+	}
+	parts := []syntax.WordPart{r.followed(p, known)}
+	if !known || loose || strings.ContainsAny(value.Str, "$`") {
+		parts = append([]syntax.WordPart{r.unsaid(within, r.subs[name])}, parts...)
+	}
+	return parts
+}
+
+// followed is a parameter for the library, which takes the default of what is not known. What it would assign is noted here.
+func (r *reader) followed(p *syntax.ParamExp, known bool) syntax.WordPart {
+	out := *p
+	if p.Exp == nil {
+		return &out
+	}
+	exp := *p.Exp
+	if exp.Word != nil {
+		if assigns := slices.Contains(assignments, exp.Op); assigns {
+			r.set(p.Param.Value, expand.Variable{Set: true, Str: r.one(exp.Word).Text})
+		}
+		exp.Word = &syntax.Word{Parts: r.follow(exp.Word.Parts, true)}
+	}
+	switch {
 	case !known:
-		p.Exp.Op = syntax.DefaultUnset
-	case p.Exp.Op == syntax.AssignUnsetOrNull:
-		p.Exp.Op = syntax.DefaultUnsetOrNull
+		exp.Op = syntax.DefaultUnset
+	case exp.Op == syntax.AssignUnsetOrNull:
+		exp.Op = syntax.DefaultUnsetOrNull
 	}
-	if p.Exp != nil && p.Exp.Word != nil {
-		p.Exp.Word.Parts = r.follow(p.Exp.Word.Parts, true)
-	}
-	if !known || strings.ContainsAny(value.Str, "$`") {
-		return []syntax.WordPart{r.unsaid(within), p}
-	}
-	return []syntax.WordPart{p}
+	out.Exp = &exp
+	return &out
 }
 
 // unsaid makes a word open and adds nothing to it.
-func (r *reader) unsaid(within bool) syntax.WordPart {
-	return &syntax.SglQuoted{Value: r.token(Word{Open: true}, !within)}
+func (r *reader) unsaid(within bool, subs []int) syntax.WordPart {
+	return &syntax.SglQuoted{Value: r.token(Word{Open: true, Subs: subs}, !within)}
 }
 
-var defaults = []syntax.ParExpOperator{
-	syntax.DefaultUnset, syntax.DefaultUnsetOrNull, syntax.AssignUnset, syntax.AssignUnsetOrNull, syntax.AlternateUnset, syntax.AlternateUnsetOrNull,
-}
+var (
+	assignments  = []syntax.ParExpOperator{syntax.AssignUnset, syntax.AssignUnsetOrNull}
+	alternatives = []syntax.ParExpOperator{syntax.AlternateUnset, syntax.AlternateUnsetOrNull}
+	defaults     = slices.Concat(assignments, alternatives, []syntax.ParExpOperator{syntax.DefaultUnset, syntax.DefaultUnsetOrNull})
+)
 
 // environ gives the library the variables that are known, and keeps it from looking up anything itself.
 type environ struct{ r *reader }
@@ -216,7 +276,7 @@ func (r *reader) substituted(out io.Writer, c *syntax.CmdSubst) error {
 	subs := r.nested(c, c.Stmts)
 	w, text := Word{Text: r.written(c), Open: true, Subs: subs}, ""
 	if len(subs) == 1 {
-		if said, ok := says(r.out.Commands[subs[0]]); ok {
+		if said, ok := r.out.Commands[subs[0]].Prints(); ok {
 			w, text = Word{Subs: subs}, strings.TrimSpace(said)
 		}
 	}
@@ -258,30 +318,4 @@ func (r *reader) hidden(n syntax.Node) (subs []int) {
 		return true
 	})
 	return subs
-}
-
-// says gives what a command prints, where that is in the text: echo, printf of one word, which and command -v.
-func says(c Command) (string, bool) {
-	if len(c.Words) < 2 || len(c.Redirects) > 0 {
-		return "", false
-	}
-	args := c.Words[1:]
-	switch name := c.Words[0].Text; {
-	case name == "which", name == "command" && args[0].Text == "-v":
-		return args[len(args)-1].Text, !args[len(args)-1].Open
-	case name == "printf" && len(args) > 1:
-		return "", false
-	case name != "echo" && name != "printf":
-		return "", false
-	}
-	words := make([]string, 0, len(args))
-	for _, w := range args {
-		if w.Open {
-			return "", false
-		}
-		if len(words) > 0 || !strings.HasPrefix(w.Text, "-") {
-			words = append(words, w.Text)
-		}
-	}
-	return strings.Join(words, " "), true
 }
