@@ -146,9 +146,18 @@ func launch(t *testing.T, home string, args ...string) *daemon {
 // launchIn starts the daemon in a directory, with more of an environment than it needs.
 func launchIn(t *testing.T, dir, home string, more []string, args ...string) *daemon {
 	t.Helper()
+	log := &bytes.Buffer{}
+	d := launchTo(t, log, dir, home, more, args...)
+	d.log = log
+	return d
+}
+
+// launchTo is launchIn with another reader of what the daemon says.
+func launchTo(t *testing.T, log io.Writer, dir, home string, more []string, args ...string) *daemon {
+	t.Helper()
 	d := &daemon{t: t, home: home, log: &bytes.Buffer{}}
 	argv := append([]string{program, "--home", home, "--addr", "127.0.0.1:0"}, args...)
-	child, err := reaper.StartChild(argv, append(homeEnv(home), more...), dir, d.log, d.log)
+	child, err := reaper.StartChild(argv, append(homeEnv(home), more...), dir, log, log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,6 +52,7 @@ type daemon struct {
 
 	home     *config.HomeLock
 	logs     logfile.Writer // from when the home is held
+	relay    *logfile.Relay // to standard error
 	diary    *lastrun.Diary // nil: it cannot be written
 	restart  atomic.Bool    // asked to be started again
 	pid      int
@@ -121,7 +122,8 @@ func (c *cli) build(ctx context.Context) (built *daemon, err error) {
 	inForce := d.config
 	d.live.Store(&inForce)
 	d.level = levelOf(d.config.Log)
-	d.log = alsoInto(newLogger(d.config.Log, d.level, c.std.err, c.foreground), &d.logs, d.level)
+	d.log, d.relay = relayed(d.config.Log, d.level, c.std.err, c.foreground)
+	d.log, d.std.err = alsoInto(d.log, &d.logs, d.level), d.relay
 	d.notify = systemd.NewNotifier()
 	d.watchdog = systemd.NewWatchdog(d.notify, d.log)
 	d.watchdog.OnWedged(d.giveUp)
@@ -405,9 +407,13 @@ func (d *daemon) abandon() {
 	d.unlock()
 }
 
+// flushMost is how long a process that ends waits for a log that was behind.
+const flushMost = time.Second
+
 // unlock lets the home go; it is the very last act.
 func (d *daemon) unlock() {
 	_ = d.logs.Close()
+	d.relay.Flush(flushMost)
 	if d.home != nil {
 		_ = d.home.Release()
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -97,7 +96,6 @@ func (d *daemon) dumpStacks(why string) {
 	path, err := stacks.Write(filepath.Join(d.config.Home, "logs"), why, time.Now())
 	if err != nil {
 		d.log.Error("the stacks could not be written", "reason", why, "error", err)
-		_, _ = fmt.Fprintln(os.Stderr, why)
 		return
 	}
 	d.log.Warn("stacks written", "path", path, "reason", why)

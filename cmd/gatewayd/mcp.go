@@ -40,7 +40,8 @@ func (v *boardVerbs) serveMCP(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	log := newLogger(h.Log, levelOf(h.Log), v.std.err, false)
+	log, relay := relayed(h.Log, levelOf(h.Log), v.std.err, false)
+	defer relay.Flush(flushMost)
 	boards := &shelf{Root: h.root, config: h.Config, log: log, current: slug}
 	defer func() { err = errors.Join(err, boards.close()) }()
 	if _, _, err := boards.Acquire(ctx, slug); err != nil {

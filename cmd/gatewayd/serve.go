@@ -111,7 +111,7 @@ func (d *daemon) secondSignal(first time.Time) {
 	for time.Since(first) < echo {
 		sig = <-d.asked
 	}
-	fmt.Fprintf(os.Stderr, "gatewayd: second %v: stopped at once; the next start recovers what was under way\n", sig)
+	fmt.Fprintf(d.std.err, "gatewayd: second %v: stopped at once; the next start recovers what was under way\n", sig)
 	os.Exit(exitFailed)
 }
 

@@ -57,7 +57,8 @@ func register(ctx context.Context, h house, b *kanban.Board) error {
 
 // work runs the card's turn against this home's model and store, beside the daemon.
 func work(ctx context.Context, c *cli, h house, b *kanban.Board) (code int, err error) {
-	log := newLogger(h.Log, levelOf(h.Log), c.std.err, false)
+	log, relay := relayed(h.Log, levelOf(h.Log), c.std.err, false)
+	defer relay.Flush(flushMost)
 	answers, how := chosen(ctx, h.Loaded, provider.JoinGates(h.Home, log), log)
 	if answers.model.Describe().Offline {
 		fmt.Fprintf(c.std.err, "no model: %s\n", how)

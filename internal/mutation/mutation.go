@@ -102,6 +102,7 @@ var List = []Mutation{
 	{"adopted-board-replaces-another", "kanban", "TestABoardThatIsHereIsLeftAloneWhenAnotherOfItsNameComes"},
 	{"what-was-not-reached-is-no-failure", "internal/hermeshome", "TestWhatWasNotReachedIsAFailureAndNeverSilent"},
 	{"backup-fills-the-disk", "internal/sqlite", "TestABackupThatDoesNotFitIsRefusedBeforeItBegins"},
+	{"log-holds-up-turns", "e2e", "TestALogThatNobodyReadsHoldsUpNoTurn"},
 	{"moved-backups-are-unknown", "internal/sqlite", "TestBackupsThatMovedWithTheirHomeAreStillThoseOfItsDatabases"},
 	{"backup-named-before-verified", "internal/sqlite", "TestADamagedDatabaseGetsNoBackupThatIsCalledGood"},
 	{"rewind-without-compare", "sessiondb", "TestRewindIsCompareAndSwap"},
