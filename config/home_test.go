@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -199,39 +198,6 @@ func TestALockThatIsNoFileIsRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-}
-
-func TestAHomeThatMayNotBeWrittenIsRefused(t *testing.T) {
-	dir := t.TempDir()
-	for _, path := range []string{filepath.Dir(dir), dir} {
-		if err := os.Chmod(path, 0o555); err != nil {
-			t.Fatal(err)
-		}
-	}
-	unprivileged(func() {
-		_, err := HoldHome(dir, me)
-		if !problem.Is(err, problem.Config) {
-			t.Errorf("hold: %v", err)
-		}
-		wantParts(t, errorText(err), dir, "is not writable for this user")
-		_, err = HoldHome(filepath.Join(dir, "new"), me)
-		wantParts(t, errorText(err), "is not writable for this user")
-	})
-}
-
-// unprivileged runs f on a thread that the file system treats as an ordinary user, also when the tests run as
-// root; the thread ends with it.
-func unprivileged(f func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if os.Geteuid() == 0 {
-			runtime.LockOSThread()
-			_ = unix.Setfsuid(65534)
-		}
-		f()
-	}()
-	<-done
 }
 
 func TestAReadOnlyOrFullFileSystemIsNamed(t *testing.T) {

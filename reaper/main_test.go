@@ -16,8 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"gatewayd/internal/procfs"
 	"gatewayd/internal/vigil"
 	"gatewayd/reaper"
@@ -145,19 +143,19 @@ func marked(mark string) []int {
 }
 
 // kill is the machine's own violence: what the out-of-memory killer does to a process.
-func kill(t testing.TB, id procfs.Identity) { t.Helper(); signal(t, id, unix.SIGKILL) }
+func kill(t testing.TB, id procfs.Identity) { t.Helper(); signal(t, id, syscall.SIGKILL) }
 
 func signal(t testing.TB, id procfs.Identity, sig syscall.Signal) {
 	t.Helper()
-	fd, err := unix.PidfdOpen(id.PID, 0)
+	p, err := os.FindProcess(id.PID) // holds a pidfd: from here on it is this very process
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Close(fd)
+	defer p.Release()
 	if !id.Alive() {
 		t.Fatalf("%+v is not alive", id)
 	}
-	if err := unix.PidfdSendSignal(fd, sig, nil, 0); err != nil {
+	if err := p.Signal(sig); err != nil {
 		t.Fatal(err)
 	}
 }

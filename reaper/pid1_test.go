@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"gatewayd/internal/procfs"
 	"gatewayd/reaper"
 )
@@ -103,9 +101,9 @@ func tryTree(r *reaper.Reaper, id, script string, lose bool) string {
 	want := reaper.Stopped
 	if lose {
 		want = reaper.KeeperLost
-		fd, err := unix.PidfdOpen(p.Keeper().PID, 0)
+		keeper, err := os.FindProcess(p.Keeper().PID)
 		if err == nil {
-			err = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+			err = keeper.Kill()
 		}
 		if err != nil {
 			return err.Error()

@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"gatewayd/internal/problem"
 )
@@ -91,4 +94,37 @@ func TestAskingForTheHolderOnlyReads(t *testing.T) {
 	if _, _, err := HolderOf(file); err == nil || strings.Contains(err.Error(), "nothing was") {
 		t.Errorf("a file in the home's place: %v", err)
 	}
+}
+
+func TestAHomeThatMayNotBeWrittenIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	for _, path := range []string{filepath.Dir(dir), dir} {
+		if err := os.Chmod(path, 0o555); err != nil {
+			t.Fatal(err)
+		}
+	}
+	unprivileged(func() {
+		_, err := HoldHome(dir, me)
+		if !problem.Is(err, problem.Config) {
+			t.Errorf("hold: %v", err)
+		}
+		wantParts(t, errorText(err), dir, "is not writable for this user")
+		_, err = HoldHome(filepath.Join(dir, "new"), me)
+		wantParts(t, errorText(err), "is not writable for this user")
+	})
+}
+
+// unprivileged runs f on a thread that the file system treats as an ordinary user, also when the tests run as
+// root; the thread ends with it.
+func unprivileged(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if os.Geteuid() == 0 {
+			runtime.LockOSThread()
+			_ = unix.Setfsuid(65534)
+		}
+		f()
+	}()
+	<-done
 }
