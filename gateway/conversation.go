@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"slices"
 
+	"gatewayd/internal/mutation"
 	"gatewayd/internal/problem"
 	"gatewayd/sessiondb"
 )
@@ -74,16 +75,24 @@ func (c *conversation) put(j *job) {
 		c.box = append(c.box, j)
 		return
 	}
-	at := 0
-	for at < len(c.box) && c.box[at].say.Mode.urgent() {
-		at++
+	c.behindUrgent(j)
+	if c.turn != nil && c.turn.ctx.Err() == nil {
+		c.turn.displaced = !mutation.On("displaced-messages-are-withdrawn")
 	}
-	c.box = slices.Insert(c.box, at, j)
 	if j.say.Mode == ModeRedirect {
 		c.interrupt(Redirect)
 	} else {
 		c.interrupt(Stop)
 	}
+}
+
+// behindUrgent gives a message the first place behind those that end a turn.
+func (c *conversation) behindUrgent(j *job) {
+	at := 0
+	for at < len(c.box) && c.box[at].say.Mode.urgent() {
+		at++
+	}
+	c.box = slices.Insert(c.box, at, j)
 }
 
 // urgent modes end the turn that runs.
@@ -122,7 +131,11 @@ func (g *Gateway) converse(c *conversation) {
 			return
 		}
 		g.attempt(t, j)
-		if g.ended(c, j) {
+		withdraw, again := g.ended(c, j)
+		if again {
+			continue
+		}
+		if withdraw {
 			if _, err := g.opts.Store.Withdraw(context.Background(), j.say.UID); err != nil {
 				g.log.Warn("a stopped message stays in the inbox", "session", c.id, "error", err)
 			}
@@ -166,9 +179,10 @@ func (g *Gateway) attempt(t *turn, j *job) {
 	j.result, j.err = t.run()
 }
 
-// ended counts a turn. What was said into it and found no place becomes messages of their own, behind those that wait; a message
-// of the inbox whose turn did not begin is tried again, unless somebody stopped it: that one is to be withdrawn.
-func (g *Gateway) ended(c *conversation, j *job) (withdraw bool) {
+// ended counts a turn. What was said into it and found no place becomes messages of their own, behind those that wait. A message of the
+// inbox whose turn did not begin comes next (again) where another message took its place, is to be withdrawn where a person stopped it, and
+// is tried again later otherwise.
+func (g *Gateway) ended(c *conversation, j *job) (withdraw, again bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	t := c.turn
@@ -183,12 +197,15 @@ func (g *Gateway) ended(c *conversation, j *job) (withdraw bool) {
 	t.feed.end(&j.result)
 	if j.err != nil && j.say.waiting {
 		switch cause := context.Cause(t.ctx); {
-		case cause == Stop:
+		case t.displaced && !g.draining:
+			j.result, j.err, j.say.Mode = Result{}, nil, ModeQueue
+			c.behindUrgent(j)
+			return false, true
+		case cause == Stop && !t.displaced:
 			withdraw = true
-		case cause == Redirect && !g.draining:
-			c.box = append(c.box, g.waitingJob(j.session, t.waiting()))
 		default:
 			g.missed[c.id]++
+			j.err = errTriedAgain(j.err)
 		}
 	}
 	g.turns++
@@ -199,8 +216,34 @@ func (g *Gateway) ended(c *conversation, j *job) (withdraw bool) {
 	case !r.Completed:
 		g.failed++
 	}
-	return withdraw
+	return withdraw, false
 }
+
+// errTriedAgain tells who waits for an accepted message that its turn could not begin. A bug is told as it is.
+func errTriedAgain(err error) error {
+	p, ok := errors.AsType[*problem.Error](err)
+	if !ok || p.Kind == problem.Internal {
+		return err
+	}
+	out := *p
+	out.Fate, out.Remedy, out.Err = "the message is accepted, and its turn is tried again", "do not send it again; read the session later", isAccepted{p.Err}
+	return &out
+}
+
+// ErrAccepted is in an error about a message that is accepted all the same, and is not to be sent again.
+var ErrAccepted = errors.New("the message is accepted")
+
+// isAccepted says no more than the error that it wraps.
+type isAccepted struct{ error }
+
+func (a isAccepted) Error() string {
+	if a.error == nil {
+		return ""
+	}
+	return a.error.Error()
+}
+func (a isAccepted) Unwrap() error        { return a.error }
+func (a isAccepted) Is(target error) bool { return target == ErrAccepted }
 
 // interrupt ends the running turn, if any. The first cause counts.
 func (c *conversation) interrupt(cause error) bool {

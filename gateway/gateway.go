@@ -282,7 +282,7 @@ func errDraining(accepted bool) *problem.Error {
 	if accepted {
 		return &problem.Error{
 			Kind: problem.Unavailable, Thing: "gatewayd", What: "is stopping", Fate: "the message is accepted and is answered after the next start",
-			Remedy: "do not send it again",
+			Remedy: "do not send it again", Err: isAccepted{},
 		}
 	}
 	return &problem.Error{

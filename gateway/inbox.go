@@ -98,11 +98,6 @@ func (g *Gateway) dispatch(session sessiondb.Session, say Say, w sessiondb.Waiti
 	return accepted, j, nil
 }
 
-// waiting is the turn's message as it lies in the inbox.
-func (t *turn) waiting() sessiondb.Waiting {
-	return sessiondb.Waiting{UID: t.say.UID, Session: t.session.ID, Mode: sessiondb.InboxTurn, Source: t.say.Source, Dir: t.say.Dir, Content: t.say.Text, Wire: t.say.Wire}
-}
-
 // waitingJob is a message of the inbox as a turn of its own.
 func (g *Gateway) waitingJob(session sessiondb.Session, w sessiondb.Waiting) *job {
 	return &job{
@@ -144,6 +139,15 @@ func (g *Gateway) steersOf(session string) []sessiondb.Waiting {
 	steers := c.steers
 	c.steers = nil
 	return steers
+}
+
+// unsteer gives back what could not be stored: it is said after the turn.
+func (g *Gateway) unsteer(session string, steers []sessiondb.Waiting) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if c, ok := g.conversations[session]; ok && !mutation.On("steers-are-dropped") {
+		c.steers = append(steers, c.steers...)
+	}
 }
 
 // sayAccepted is Say for a message that outlives its caller.

@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -342,14 +344,7 @@ func (w *watcher) leave() {
 func TestAStoppedMessageThatHadNotBegunIsNotSaidLater(t *testing.T) {
 	h := newHouse(t, nil, fakellm.Text{Text: "one"}, fakellm.Text{Text: "two"})
 	h.say(Say{Text: "first"})
-	holder, err := sessiondb.SelfHolder("another process")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := h.store.TryTurn(soon(t), "s1", holder, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := h.held("s1")
 	h.post(Say{Text: "waits for the other process"})
 	until(t, h, "waiting for the lease", func(s Status) bool { return len(s.Running) == 1 })
 	if !h.Interrupt("s1", Stop) {
@@ -364,6 +359,82 @@ func TestAStoppedMessageThatHadNotBegunIsNotSaidLater(t *testing.T) {
 	}
 	if h.say(Say{Text: "second"}); shape(h.rows("s1")) != "user assistant user assistant" {
 		t.Error(shape(h.rows("s1")))
+	}
+}
+
+// A message that was accepted and whose turn has not begun gives its place to one that ends turns, and comes next: only a person's stop takes it
+// away. Who waits for it waits on.
+func TestAMessageThatAnotherOneKeptFromBeginningComesNext(t *testing.T) {
+	for _, mode := range []Mode{ModeInterrupt, ModeRedirect} {
+		t.Run(string(mode), func(t *testing.T) {
+			h := newHouse(t, nil, fakellm.Text{Text: "a"}, fakellm.Text{Text: "b"}, fakellm.Text{Text: "c"}, fakellm.Text{Text: "d"})
+			h.say(Say{Text: "first"})
+			l := h.held("s1")
+			waited := make(chan string, 1)
+			go func() {
+				r, err := h.Say(soon(t), Say{Session: "s1", Source: SourceAPI, Text: "second", Detached: true}, nil)
+				waited <- fmt.Sprint(r.Text, err)
+			}()
+			until(t, h, "waiting for the lease", func(s Status) bool { return len(s.Running) == 1 })
+			h.post(Say{Text: "fourth"})
+			h.post(Say{Text: "urgent", Mode: mode})
+			if err := h.store.Release(soon(t), l); err != nil {
+				t.Fatal(err)
+			}
+			until(t, h, "all are answered", func(s Status) bool { return s.Conversations == 0 })
+			if got := words(h.rows("s1")); !slices.Equal(got, []string{"first", "a", "urgent", "b", "second", "c", "fourth", "d"}) {
+				t.Errorf("%q", got)
+			}
+			if told := <-waited; told != "c<nil>" {
+				t.Errorf("who waited was told %q", told)
+			}
+		})
+	}
+}
+
+// held takes the turn lease of a session as another process does.
+func (h *house) held(session string) sessiondb.Lease {
+	h.t.Helper()
+	holder, err := sessiondb.SelfHolder("another process")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	l, err := h.store.TryTurn(soon(h.t), session, holder, 0)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return l
+}
+
+// What was said into a turn and could not be stored there is said after it, and who waits for it is told not to send it again.
+func TestASteerThatCouldNotBeStoredIsSaidLater(t *testing.T) {
+	work, running, goOn := busyTool()
+	full := &problem.Error{Kind: problem.Full, Thing: "the store", What: "is full"}
+	h := newHouse(t, with(work), fakellm.ToolCall{Name: "work"}, fakellm.Text{Text: "later"})
+	h.spy.refuse = func(rows []sessiondb.NewMessage) error {
+		if len(rows) > 0 && rows[0].Kind == sessiondb.KindSteer {
+			return full
+		}
+		return nil
+	}
+	done := make(chan Result, 1)
+	go func() { done <- h.say(Say{Text: "go"}) }()
+	<-running
+	if _, err := h.Steer(soon(t), "s1", "the blue one"); err != nil {
+		t.Fatal(err)
+	}
+	close(goOn)
+	if r := <-done; r.ExitReason != "session_persistence_failed" || !slices.Equal(r.PendingSteer, []string{"the blue one"}) {
+		t.Errorf("%+v", r)
+	}
+	until(t, h, "it is said", func(s Status) bool { return s.Conversations == 0 })
+	if got := words(h.rows("s1")); len(got) != 6 || got[4] != "the blue one" || got[5] != "later" || len(h.inbox()) != 0 {
+		t.Errorf("%q, inbox %q", got, h.inbox())
+	}
+	h.spy.refuse = func([]sessiondb.NewMessage) error { return full }
+	_, err := h.Say(soon(t), Say{Session: "s1", Source: SourceAPI, Text: "waits", Mode: ModeSteer}, nil)
+	if !errors.Is(err, ErrAccepted) || !strings.Contains(err.Error(), "do not send it again") || !slices.Equal(h.inbox(), []string{"waits"}) {
+		t.Errorf("%v, inbox %q", err, h.inbox())
 	}
 }
 

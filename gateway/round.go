@@ -62,6 +62,7 @@ func (t *turn) takeSteers() error {
 		rows = append(rows, sessiondb.NewMessage{UID: w.UID, Role: roleUser, Content: w.Content, Wire: w.Wire, Kind: sessiondb.KindSteer})
 	}
 	if err := t.append(rows...); err != nil {
+		t.g.unsteer(t.session.ID, steers)
 		return err
 	}
 	for _, w := range steers {

@@ -26,19 +26,20 @@ import (
 //
 // A turn that goes on from its rows after the end of its process begins at open without a user row.
 type turn struct {
-	g       *Gateway
-	tuned   *Tuning // as it was when the turn began
-	say     Say
-	session sessiondb.Session
-	id      string
-	started time.Time
-	log     *slog.Logger
-	sink    *sink
-	feed    *feed
-	model   provider.Model // of this turn; it is chosen once the lease is held
-	begun   bool           // the turn is pending in the store
-	first   int64          // its first row that this process stored
-	sealed  bool           // its last row is stored
+	g         *Gateway
+	tuned     *Tuning // as it was when the turn began
+	say       Say
+	session   sessiondb.Session
+	id        string
+	started   time.Time
+	log       *slog.Logger
+	sink      *sink
+	feed      *feed
+	model     provider.Model // of this turn; it is chosen once the lease is held
+	begun     bool           // the turn is pending in the store
+	displaced bool           // another message ended it; guarded by Gateway.mu
+	first     int64          // its first row that this process stored
+	sealed    bool           // its last row is stored
 
 	ctx      context.Context // ends with the cause that interrupts the turn
 	cancel   context.CancelCauseFunc

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"gatewayd/gateway"
 	"gatewayd/internal/problem"
 	"gatewayd/internal/sqlite"
 	"gatewayd/sessiondb"
@@ -69,6 +70,9 @@ func asRefusal(err error) *refusal {
 		r := &refusal{status: entry.status, code: entry.code, message: p.Error(), param: p.Field, retryAfter: entry.retry, cause: err}
 		if errors.Is(err, sessiondb.ErrSpooled) { // it is kept; sent again it would be there twice
 			r.code, r.retryAfter, r.noRetry = "kept_not_stored", 0, true
+		}
+		if errors.Is(err, gateway.ErrAccepted) {
+			r.retryAfter, r.noRetry = 0, true
 		}
 		return r
 	}

@@ -35,6 +35,8 @@ var List = []Mutation{
 	{"tools-weigh-nothing", "gateway", "TestAGuestsToolsWeighInTheWindow"},
 	{"long-turns-are-told-without-texts", "gateway", "TestWhoComesIntoALongTurnHearsAllOfIt"},
 	{"run-before-its-message", "sessiondb", "TestKilledBeforeEachStatement"},
+	{"displaced-messages-are-withdrawn", "gateway", "TestAMessageThatAnotherOneKeptFromBeginningComesNext"},
+	{"steers-are-dropped", "gateway", "TestASteerThatCouldNotBeStoredIsSaidLater"},
 	{"unbegun-sessions-stay", "e2e", "TestAKillBehindAToldHistoryLeavesNoSession"},
 	{"busy-slots-are-not-asked", "gateway/provider", "TestAServerThatIsBusyWithThePromptIsAlive"},
 	{"waits-give-no-sign", "gateway/provider", "TestWhoWaitsForAModelGivesSigns"},
