@@ -24,6 +24,7 @@ type assembly struct {
 	half            string // the beginning of a character, whose end comes with the next chunk
 	calls           []*callParts
 	thoughts        []*thought
+	others          []int64 // blocks that are none of ours, by their index
 	tags            thinkTags
 	finish          string // why the answer ended, in our words
 	fault           *Error // that the answer ended with, where the server says so in one word
@@ -147,6 +148,9 @@ func (a *assembly) takeCall(fragment map[string]json.RawMessage) string {
 		index = -1
 	}
 	call := a.find(index, id)
+	if call == nil && name == "" {
+		call = a.find(index, "") // an id of its own for each piece: a call begins with its name
+	}
 	if call != nil && id == "" && name != "" && (strings.TrimSpace(arguments) != "" || !call.named(name)) && call.done() {
 		call = nil // a second call without an id of its own: the first one is whole and this one starts over
 	}

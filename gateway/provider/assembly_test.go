@@ -79,6 +79,13 @@ func TestToolCallFragmentsFindTheirCall(t *testing.T) {
 			[]string{call(`{"index":0,"id":"a","function":{"name":"ls","arguments":"{}"}}`), call(`{"index":0,"id":"a","function":{"name":"ls","arguments":"{}"}}`)},
 			[]ToolCall{{"a", "ls", "{}{}"}},
 		},
+		"another id with each piece": { // OCI
+			[]string{
+				call(`{"index":0,"id":"a","function":{"name":"ls","arguments":""}}`), call(`{"index":0,"id":"b","function":{"name":"","arguments":"{\"p\":"}}`), call(`{"index":0,"id":"c","function":{"arguments":"1}"}}`),
+				call(`{"index":1,"id":"d","function":{"name":"cat","arguments":"{"}}`), call(`{"index":1,"id":"e","function":{"arguments":"}"}}`),
+			},
+			[]ToolCall{{"a", "ls", `{"p":1}`}, {"d", "cat", "{}"}},
+		},
 		"index as text": {
 			[]string{call(`{"index":"0","id":"a","function":{"name":"ls","arguments":"{"}}`), call(`{"index":"0","function":{"arguments":"}"}}`)},
 			[]ToolCall{{"a", "ls", "{}"}},

@@ -92,7 +92,7 @@ func local(opts Options, server place, chosen listed, of int) (Model, string) {
 // choose picks the wanted model, or the first that is no embedding model.
 func choose(models []listed, want string) (listed, bool) {
 	for _, model := range models {
-		if model.ID == want || want == "" && !strings.Contains(strings.ToLower(model.ID), "embed") {
+		if model.is(want) || want == "" && !strings.Contains(strings.ToLower(model.ID), "embed") {
 			return model, true
 		}
 	}

@@ -71,6 +71,19 @@ func TestDiscoverIsOfflineInTimeAndSaysWhy(t *testing.T) {
 	}
 }
 
+func TestAModelIsFoundUnderTheNameThatIsUsual(t *testing.T) {
+	for name, want := range map[string]bool{"llama3": true, "llama3:latest": true, "gemini-x": true, "models/gemini-x": true, "llama": false, "latest": false} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, `{"data":[{"id":"llama3:latest"},{"id":"models/gemini-x","context_length":9000}]}`)
+		}))
+		t.Cleanup(server.Close)
+		got, err := Reach(t.Context(), Options{BaseURL: server.URL + "/v1", Name: name, Transport: &http.Transport{DisableKeepAlives: true}})
+		if err != nil || got.Listed != want || strings.HasSuffix(name, "gemini-x") != (got.Window == 9000) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
 func TestTheListOfModelsIsReadLeniently(t *testing.T) {
 	models, err := parseModels([]byte(`{"data":[{"id":"nomic-embed-text"},{"id":7},{"id":"a","max_model_len":"8192"},{"id":"b","meta":{"n_ctx":4096}}]}`))
 	if err != nil || len(models) != 3 || models[1] != (listed{"a", 8192}) || models[2] != (listed{"b", 4096}) {

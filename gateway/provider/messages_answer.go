@@ -3,6 +3,7 @@ package provider
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 )
 
 // apply takes one event of the stream, or a whole message from a server that does not stream.
@@ -77,6 +78,9 @@ func (a *assembly) startBlock(index int64, content map[string]json.RawMessage) (
 		a.thoughts = append(a.thoughts, &thought{index: index, hidden: looseText(content["data"])})
 		return Delta{}, true, nil
 	}
+	if kind := looseText(content["type"]); kind != "text" && kind != "" {
+		a.others = append(a.others, index)
+	}
 	return says(a.say(looseText(content["text"])))
 }
 
@@ -84,6 +88,9 @@ func (a *assembly) growBlock(index int64, delta map[string]json.RawMessage) (Del
 	switch looseText(delta["type"]) {
 	case "input_json_delta":
 		call := a.find(index, "")
+		if call == nil && slices.Contains(a.others, index) {
+			return Delta{}, false, nil // what the server does by itself
+		}
 		if call == nil {
 			return Delta{}, false, fmt.Errorf("%w: arguments for a call that has not begun", errGarbage)
 		}

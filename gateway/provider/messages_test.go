@@ -170,6 +170,23 @@ func TestTheMessagesAPIIsKnownByItsHost(t *testing.T) {
 	}
 }
 
+// Some servers search the web by themselves and tell of it in blocks of their own between ours.
+func TestWhatAServerDoesByItselfIsNoCallOfOurs(t *testing.T) {
+	body := strings.Join([]string{
+		`data: {"type":"content_block_start","index":0,"content_block":{"type":"server_tool_use","id":"s","name":"web_search","input":{}}}`,
+		`data: {"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"q\":1}"}}`,
+		`data: {"type":"content_block_start","index":1,"content_block":{"type":"web_search_tool_result","tool_use_id":"s","content":[]}}`,
+		`data: {"type":"content_block_start","index":2,"content_block":{"type":"text","text":""}}`,
+		`data: {"type":"content_block_delta","index":2,"delta":{"type":"text_delta","text":"found"}}`,
+		`data: {"type":"message_delta","delta":{"stop_reason":"end_turn"}}`, `data: {"type":"message_stop"}`, "",
+	}, "\n\n")
+	client, _ := clientOf(t, fakellm.New(t, fakellm.Raw{Body: body}), func(o *Options) { o.API = APIAnthropic })
+	got, err := client.Complete(bounded(t), ask, nil)
+	if err != nil || got.Text != "found" || len(got.ToolCalls) != 0 || got.FinishReason != "stop" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 func TestAWholeMessageIsAnAnswerToo(t *testing.T) {
 	body := `{"type":"message","model":"m","content":[{"type":"thinking","thinking":"hm","signature":"S"},{"type":"text","text":"hi"},{"type":"tool_use","id":"t","name":"ls","input":{"p":"/"}}],
 		"stop_reason":"tool_use","usage":{"input_tokens":3,"output_tokens":4}}`

@@ -50,7 +50,7 @@ func (c *client) listedWindow(ctx context.Context, name string) int {
 		return 0
 	}
 	for _, m := range models {
-		if m.ID == name {
+		if m.is(name) {
 			return m.Window
 		}
 	}
@@ -64,7 +64,7 @@ var numCtx = regexp.MustCompile(`(?m)^num_ctx\s+(\d+)`)
 func (c *client) localWindow(ctx context.Context, name string) int {
 	for _, raw := range looseList(c.tell(ctx, "api/ps", nil)["models"]) {
 		entry := looseObject(raw)
-		if n, ok := looseInt(entry["context_length"]); ok && n > 0 && (looseText(entry["name"]) == name || looseText(entry["model"]) == name) {
+		if n, ok := looseInt(entry["context_length"]); ok && n > 0 && (listed{ID: looseText(entry["name"])}.is(name) || listed{ID: looseText(entry["model"])}.is(name)) {
 			return int(n)
 		}
 	}

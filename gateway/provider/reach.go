@@ -32,7 +32,7 @@ func Reach(ctx context.Context, o Options) (Reached, error) {
 	models, err := c.list(ctx)
 	r := Reached{Models: len(models), Listed: strings.TrimSpace(o.Name) == "", Took: time.Since(begun)}
 	for _, m := range models {
-		if m.ID == o.Name {
+		if m.is(o.Name) {
 			r.Listed, r.Window = true, m.Window
 		}
 	}

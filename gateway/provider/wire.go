@@ -71,6 +71,11 @@ type listed struct {
 	Window int
 }
 
+// is reports that a model goes by this name too: Gemini's list has a path before it, Ollama's a tag behind it.
+func (l listed) is(name string) bool {
+	return l.ID == name || l.ID == "models/"+name || l.ID == name+":latest"
+}
+
 // list asks for the models. The bodies of strangers on a usual port are bounded and judged: no list of models, no model server.
 func (c *client) list(ctx context.Context) ([]listed, error) {
 	c.mu.Lock()
