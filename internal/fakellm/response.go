@@ -219,6 +219,7 @@ func (f Func) answer(p *reply) {
 	if response == nil {
 		p.drop()
 	}
+	p.log.is(response)
 	response.answer(p)
 }
 

@@ -123,7 +123,7 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request, body []byte) {
 		list := []any{}
 		for _, q := range s.Requests() {
 			list = append(list, map[string]any{
-				"n": q.N, "path": q.Path, "kind": q.Kind, "key": q.Key, "body": string(q.Body), "chunks": q.Answered.Chunks(), "usage": q.Answered.Usage(),
+				"n": q.N, "path": q.Path, "kind": q.Kind, "key": q.Key, "body": string(q.Body), "at": q.At, "answer": q.Answered.Kind(), "chunks": q.Answered.Chunks(), "usage": q.Answered.Usage(),
 			})
 		}
 		writeJSON(w, 200, map[string]any{"requests": list, "faults": s.Faults()})

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Model is the name the server gives its one model.
@@ -42,6 +43,7 @@ type Request struct {
 	Remote   string // the client's address, the same for each request of one connection
 	Header   http.Header
 	Body     []byte
+	At       time.Time // when it arrived, by the monotonic clock
 	Gone     <-chan struct{}
 	Answered *Answer // how far the answer came
 }
@@ -58,8 +60,21 @@ func (r Request) JSON() map[string]any {
 // Answer is how far an answer came. Safe to read while the server works.
 type Answer struct {
 	mu     sync.Mutex
+	kind   string
 	chunks int
 	usage  Usage
+}
+
+// Kind is what the answer was: Text, ToolCall, Error, Hang, DropMidStream, StallMidStream or Raw.
+func (a *Answer) Kind() string { a.mu.Lock(); defer a.mu.Unlock(); return a.kind }
+
+func (a *Answer) is(response Response) {
+	if _, ok := response.(Func); ok {
+		return // what it decides says it
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.kind = strings.TrimPrefix(fmt.Sprintf("%T", response), "fakellm.")
 }
 
 // Chunks is how many data chunks were flushed to the client.
@@ -244,13 +259,14 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, speech speech,
 		request.Kind = "main"
 	}
 	response := s.take(&request)
+	request.Answered.is(response)
 	response.answer(&reply{w: w, r: r, server: s, speech: speech, stream: parsed.Stream, request: request, log: request.Answered})
 }
 
 // take records the request and decides its answer, in one step, so that the order of both is the same.
 func (s *Server) take(request *Request) Response {
 	s.mu.Lock()
-	request.N = len(s.requests)
+	request.N, request.At = len(s.requests), time.Now()
 	s.requests = append(s.requests, *request)
 	close(s.changed)
 	s.changed = make(chan struct{})

@@ -80,6 +80,17 @@ func TestADropBreaksTheStream(t *testing.T) {
 	}
 }
 
+func TestTheRecordSaysWhenAndWithWhat(t *testing.T) {
+	s := New(t, Text{Text: "one"}, Func(func(Request) Response { return Error{Status: 429} }))
+	for range 2 {
+		_ = post(t, bounded(t), s, `{}`).Body.Close()
+	}
+	got := s.Requests()
+	if got[0].Answered.Kind() != "Text" || got[1].Answered.Kind() != "Error" || got[0].At.IsZero() || got[1].At.Before(got[0].At) {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestAnEmptyScriptNamesItself(t *testing.T) {
 	s := New(t)
 	response := post(t, bounded(t), s, `{}`)
