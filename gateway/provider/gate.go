@@ -19,7 +19,7 @@ type Limits struct {
 // classes of callers and between their sessions, and nobody before the time that the provider asked all to wait until. It is safe
 // for concurrent use.
 type Gate interface {
-	// Enter waits for a permit. tell, when not nil, is called from the caller's goroutine whenever its place in the queue has changed.
+	// Enter waits for a permit. tell, when not nil, is called from the caller's goroutine when the wait begins and each second of it.
 	// An error is the context's cause, nothing else.
 	Enter(ctx context.Context, caller Caller, tell func(Place)) (Permit, error)
 	// Hold keeps everybody out until then. An earlier time than the one in force changes nothing.
@@ -97,7 +97,7 @@ type teller struct {
 
 func newTeller(sink func(Delta)) *teller { return &teller{sink: sink, since: time.Now()} }
 
-// place is called with each change and at least every tellEvery.
+// place is called each second of a wait.
 func (t *teller) place(p Place) {
 	now := time.Now()
 	if now.Sub(t.since) < tellAfter {

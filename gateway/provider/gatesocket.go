@@ -20,7 +20,7 @@ import (
 // The protocol is a line of JSON each way and one connection for each call, so that a process that dies gives its permit back by dying:
 //
 //	→ {"key":"4be1…","class":"worker","session":"s","concurrent":2,"per_minute":60}
-//	← {"place":{"position":2,"waiting":3}}         whenever that changes, and as a sign of life each second
+//	← {"place":{"position":2,"waiting":3}}         each second of the wait
 //	← {"go":true}                                  from here to the end of the connection the call has its permit
 //	→ {"key":"4be1…","hold_ms":20000}              in place of the first line: the provider asked everybody to wait; answered by go
 const gateSocket = "gate.sock"

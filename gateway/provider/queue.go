@@ -27,6 +27,7 @@ type queue struct {
 	served   int64 // permits so far
 	classes  map[CallerClass]*since
 	sessions map[Caller]*since
+	ranked   bool // everybody's place is as it stands
 	timer    *time.Timer
 }
 
@@ -40,7 +41,6 @@ type entrant struct {
 	session *since
 	came    time.Time
 	went    chan struct{} // closed when it has its permit
-	moved   chan struct{} // one token when now has changed
 	now     Place
 }
 
@@ -66,26 +66,38 @@ func (q *queue) Enter(ctx context.Context, caller Caller, tell func(Place)) (Per
 	mine := q.join(caller)
 	life := time.NewTicker(tellAfter)
 	defer life.Stop()
-	for {
+	for q.tell(mine, tell, true); ; q.tell(mine, tell, false) {
 		select {
 		case <-mine.went:
 			return &permit{leave: q.leave}, nil
 		case <-ctx.Done():
 			q.abandon(mine)
 			return nil, context.Cause(ctx)
-		case <-mine.moved:
 		case <-life.C:
 		}
-		if tell != nil {
-			tell(q.placeOf(mine))
-		}
+	}
+}
+
+// tell tells a waiting call its place. At first only where few wait: a thousand calls that come at once are not ranked a thousand times.
+func (q *queue) tell(mine *entrant, tell func(Place), first bool) {
+	if tell == nil {
+		return
+	}
+	q.mu.Lock()
+	if !first || len(q.waiting) <= rankMost {
+		q.rank(time.Now())
+	}
+	place := mine.now
+	q.mu.Unlock()
+	if place.Position > 0 {
+		tell(place)
 	}
 }
 
 func (q *queue) join(caller Caller) *entrant {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	mine := &entrant{caller: caller, class: q.classes[caller.Class], session: q.sessions[caller], came: time.Now(), went: make(chan struct{}), moved: make(chan struct{}, 1)}
+	mine := &entrant{caller: caller, class: q.classes[caller.Class], session: q.sessions[caller], came: time.Now(), went: make(chan struct{})}
 	if mine.class == nil {
 		mine.class = &since{}
 		q.classes[caller.Class] = mine.class
@@ -101,8 +113,6 @@ func (q *queue) join(caller Caller) *entrant {
 	q.advance()
 	return mine
 }
-
-func (q *queue) placeOf(p *entrant) Place { q.mu.Lock(); defer q.mu.Unlock(); return p.now }
 
 // abandon takes a call out that no longer waits. One that got its permit at the same moment gives it back.
 func (q *queue) abandon(mine *entrant) {
@@ -136,8 +146,7 @@ func (q *queue) Hold(until time.Time) {
 	}
 }
 
-// advance gives permits while there are any, says to the rest where they stand, and arranges to be called again when time alone opens the
-// gate. The caller holds the lock.
+// advance gives permits while there are any, and arranges to be called again when time alone opens the gate. The caller holds the lock.
 func (q *queue) advance() {
 	now := time.Now()
 	q.replay()
@@ -148,7 +157,7 @@ func (q *queue) advance() {
 		q.serve(mine, now)
 	}
 	q.forget()
-	q.rank(now)
+	q.ranked = false
 	q.arm(now)
 }
 
@@ -219,8 +228,13 @@ const sessionsMost = 4096
 // rankMost bounds the work of telling places: behind it they are counted in the order of arrival.
 const rankMost = 64
 
-// rank plays the coming turns through, so that everybody knows the place where it will be served.
+// rank plays the coming turns through, so that everybody knows the place where it will be served. It is done when somebody asks and something
+// has changed.
 func (q *queue) rank(now time.Time) {
+	if q.ranked {
+		return
+	}
+	q.ranked = true
 	rest := slices.Clone(q.waiting)
 	until := q.opens(now)
 	base := Place{Waiting: len(rest)}
@@ -234,22 +248,11 @@ func (q *queue) rank(now time.Time) {
 		rest = slices.Delete(rest, next, next+1)
 		at := 2 * (q.served + int64(base.Position))
 		mine.class.play, mine.session.play = at, at
-		mine.put(base)
+		mine.now = base
 	}
 	for _, mine := range rest {
-		mine.put(base)
+		mine.now = base
 		base.Position++
-	}
-}
-
-func (p *entrant) put(now Place) {
-	if p.now == now {
-		return
-	}
-	p.now = now
-	select {
-	case p.moved <- struct{}{}:
-	default:
 	}
 }
 
@@ -273,6 +276,7 @@ func (q *queue) arm(now time.Time) {
 func (q *queue) Stats() GateStats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.rank(time.Now())
 	s := GateStats{Key: q.key, Limits: q.limits, Inside: q.inside, Through: q.served, Shared: cmp.Or(q.shared, "this process")}
 	if q.held.After(time.Now()) {
 		s.HeldUntil = q.held

@@ -18,15 +18,18 @@ type pipeWriter = io.PipeWriter
 
 // wire is a server inside the test's own time: it writes what serve writes.
 type wire struct {
+	mu      sync.Mutex // several may call at once
 	calls   int
 	serve   func(call int, w *pipeWriter)
 	serving sync.WaitGroup
 }
 
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	w.mu.Lock()
 	w.calls++
-	reader, writer := io.Pipe()
 	call := w.calls
+	w.mu.Unlock()
+	reader, writer := io.Pipe()
 	w.serving.Go(func() { w.serve(call, writer) })
 	stop := context.AfterFunc(r.Context(), func() { _ = writer.CloseWithError(context.Cause(r.Context())) })
 	return &http.Response{StatusCode: 200, Header: http.Header{}, Body: &pipeBody{reader, stop}, Request: r}, nil
