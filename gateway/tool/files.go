@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"syscall"
 
 	"gatewayd/internal/mutation"
+	"gatewayd/internal/procfs"
 )
 
 // FilesOptions say where the file tools may work. Every zero value works.
@@ -191,13 +193,23 @@ func (p *place) open() (*os.File, fs.FileInfo, error) {
 		return nil, nil, fmt.Errorf("open %s: %w", p.said, err)
 	}
 	if info, err = file.Stat(); err == nil {
-		err = regular(p.said, info)
+		err = cmp.Or(regular(p.said, info), stillAt(file, p.real, p.said))
 	}
 	if err != nil {
 		_ = file.Close()
 		return nil, nil, err
 	}
 	return file, info, nil
+}
+
+// stillAt refuses a file that was opened at another place than was looked at: a name on the way to it was made a link meanwhile, and
+// that place was not judged. Where the system does not say, the root alone holds.
+func stillAt(file *os.File, real, said string) error {
+	at, err := os.Readlink(procfs.FDPath(file.Fd()))
+	if err != nil || strings.TrimSuffix(at, " (deleted)") == real || mutation.On("links-made-meanwhile-are-followed") {
+		return nil //nolint:nilerr // see above
+	}
+	return fmt.Errorf("%s was made a link to another place while it was opened", said)
 }
 
 func regular(said string, info fs.FileInfo) error {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -27,7 +28,7 @@ func (s *mcpServer) dial(ctx context.Context) (mcp.Transport, func(), error) {
 			Transport:     withHeaders{s.of.http, s.conf.Headers},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return netguard.ErrRedirect }, // headers are for this address alone
 		}
-		return &mcp.StreamableClientTransport{Endpoint: s.conf.URL, HTTPClient: client, MaxRetries: 2}, func() {}, nil
+		return &mcp.StreamableClientTransport{Endpoint: s.conf.URL, HTTPClient: client, MaxRetries: 2, MaxEventSize: maxFrame}, func() {}, nil
 	}
 	return s.startProgram(ctx)
 }
@@ -43,7 +44,27 @@ func (w withHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
 	for name, value := range w.headers {
 		r.Header.Set(name, value)
 	}
-	return w.next.RoundTrip(r)
+	answer, err := w.next.RoundTrip(r)
+	if err == nil && !strings.HasPrefix(answer.Header.Get("Content-Type"), "text/event-stream") { // whose events are bounded one by one
+		answer.Body = &atMost{answer.Body, maxFrame}
+	}
+	return answer, err
+}
+
+var errTooLarge = fmt.Errorf("it sent a message of more than %d MiB", maxFrame>>20)
+
+// atMost is a body that nobody reads into memory for longer than a message may be.
+type atMost struct {
+	io.ReadCloser
+	left int
+}
+
+func (b *atMost) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.left -= n; b.left < 0 {
+		return 0, errTooLarge
+	}
+	return n, err
 }
 
 // startProgram starts a server under a keeper, which ends its whole tree with the daemon.
@@ -71,20 +92,21 @@ func (s *mcpServer) startProgram(ctx context.Context) (mcp.Transport, func(), er
 			s.log.Warn("exit record of an MCP server not removed", "run", id, "error", err)
 		}
 	}
-	return &mcp.IOTransport{Reader: newFrames(pipes.Out, s.said), Writer: pipes.In, MaxLineLength: maxFrame}, end, nil
+	return &mcp.IOTransport{Reader: newFrames(pipes.Out, s.said, s.blame), Writer: pipes.In, MaxLineLength: maxFrame}, end, nil
 }
 
 // frames lets only lines through that are messages. Many programs greet whoever starts them on their standard output; such a line goes
-// to the program's other words instead of ending the connection.
+// to the program's other words instead of ending the connection. A message that is too large ends it: who waits for it would wait in vain.
 type frames struct {
 	from *bufio.Reader
 	io.Closer
 	strays io.Writer
 	rest   []byte
+	broke  func(error) // told why the connection ends
 }
 
-func newFrames(from io.ReadCloser, strays io.Writer) *frames {
-	return &frames{from: bufio.NewReaderSize(from, 64<<10), Closer: from, strays: strays}
+func newFrames(from io.ReadCloser, strays io.Writer, broke func(error)) *frames {
+	return &frames{from: bufio.NewReaderSize(from, 64<<10), Closer: from, strays: strays, broke: broke}
 }
 
 func (f *frames) Read(p []byte) (int, error) {
@@ -104,7 +126,7 @@ func (f *frames) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// line reads one line. The beginning of one that is too long is kept, which is then no message.
+// line reads one line. Of one that is too long the beginning is kept, unless it is a message.
 func (f *frames) line() ([]byte, error) {
 	var line []byte
 	for {
@@ -113,6 +135,9 @@ func (f *frames) line() ([]byte, error) {
 			line = append(line, part...)
 		}
 		switch {
+		case len(line) > maxFrame && line[0] == '{':
+			f.broke(errTooLarge)
+			return nil, errTooLarge
 		case err == nil:
 			return line, nil
 		case errors.Is(err, bufio.ErrBufferFull):

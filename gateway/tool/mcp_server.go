@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -46,6 +47,7 @@ type mcpServer struct {
 	retry   time.Time
 	lost    chan struct{} // closed by a call that found the connection dead
 	changed chan struct{} // one token: its list of tools is another
+	fault   error         // why this connection ends, where we end it
 }
 
 func newMCPServer(name string, conf MCPServer, of *MCP) *mcpServer {
@@ -68,7 +70,7 @@ func (s *mcpServer) keep(ctx context.Context) {
 		if time.Since(began) > mcpSettled {
 			wait, told = mcpBackoff, ""
 		}
-		reason := s.clean(reasonOf(err))
+		reason := s.clean(reasonOf(s.faultOr(err)))
 		s.note("lost", reason, time.Now().Add(wait))
 		if reason != told {
 			s.log.Warn("MCP server lost", "error", reason, "said", s.lastWords(), "again", wait.String())
@@ -87,6 +89,20 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
+// blame notes what a server did wrong, for those who wait for its answer.
+func (s *mcpServer) blame(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fault = err
+}
+
+// faultOr prefers what the server did wrong to what came of it.
+func (s *mcpServer) faultOr(err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return cmp.Or(s.fault, err)
+}
+
 func rest(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -99,6 +115,7 @@ func rest(ctx context.Context, d time.Duration) {
 // serve is one connection, from its beginning to its end.
 func (s *mcpServer) serve(ctx context.Context) (err error) {
 	s.note("connecting", "", time.Time{})
+	s.blame(nil)
 	bound, cancel := context.WithTimeoutCause(ctx, s.conf.ConnectTimeout, fmt.Errorf("it did not answer within %v (connect_timeout)", s.conf.ConnectTimeout))
 	defer cancel()
 	transport, end, err := s.dial(bound)
@@ -146,6 +163,10 @@ func (s *mcpServer) attend(ctx context.Context, session *mcp.ClientSession) erro
 	}()
 	ended := make(chan error, 1)
 	go func() { ended <- session.Wait() }()
+	var (
+		learnt time.Time        // when its list was read again
+		due    <-chan time.Time // a list that never rests must not keep us busy
+	)
 	for {
 		select {
 		case err := <-ended:
@@ -159,6 +180,11 @@ func (s *mcpServer) attend(ctx context.Context, session *mcp.ClientSession) erro
 			<-ended
 			return context.Cause(ctx)
 		case <-s.changed:
+			if due == nil {
+				due = time.After(mcpBackoff - time.Since(learnt))
+			}
+		case <-due:
+			due, learnt = nil, time.Now()
 			bound, cancel := context.WithTimeout(ctx, s.conf.ConnectTimeout)
 			if err := s.learn(bound, session); err != nil {
 				s.log.Warn("changed tools of an MCP server cannot be read", "error", s.clean(err.Error()))

@@ -74,6 +74,9 @@ func mcpServerOf(role string) *mcp.Server {
 	add("big", nil, func(map[string]any) (*mcp.CallToolResult, error) {
 		return text("%s", strings.Repeat("ä", maxMCPResult)), nil
 	})
+	add("huge", nil, func(map[string]any) (*mcp.CallToolResult, error) {
+		return text("%s", strings.Repeat("x", maxFrame)), nil
+	})
 	add("pid", nil, func(map[string]any) (*mcp.CallToolResult, error) { return text("%d", os.Getpid()), nil })
 	add("picture", nil, func(map[string]any) (*mcp.CallToolResult, error) {
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.ImageContent{MIMEType: "image/png", Data: []byte("12345")}, &mcp.TextContent{Text: "a \x1b[31mpicture"}}}, nil
@@ -245,6 +248,39 @@ func TestMisbehavingProgramsCostNobodyElseAnything(t *testing.T) {
 		}
 	}
 	stop()
+}
+
+func TestAResultThatIsTooLargeCostsItsCallOnly(t *testing.T) {
+	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return mcpServerOf("http") }, &mcp.StreamableHTTPOptions{JSONResponse: true})
+	web := httptest.NewServer(handler)
+	defer web.Close()
+	events := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return mcpServerOf("http") }, nil))
+	defer events.Close()
+	for name, conf := range map[string]MCPServer{
+		"program": program(t, "good"),
+		"json":    {URL: web.URL, Timeout: 20 * time.Second, ConnectTimeout: 20 * time.Second},
+		"events":  {URL: events.URL, Timeout: 20 * time.Second, ConnectTimeout: 20 * time.Second},
+	} {
+		m, stop := runMCP(t, map[string]MCPServer{name: conf})
+		tools := reached(t, m)
+		began := time.Now()
+		r := tools["huge"].call(soon(t), map[string]any{})
+		if !r.Err || r.Effect != EffectUnknown || strings.Contains(r.Content, "did not answer within") || len(r.Content) > 1_000 || time.Since(began) > 15*time.Second {
+			t.Errorf("%s, after %v: %.300s (%s)", name, time.Since(began), r.Content, r.Effect)
+		}
+		if name == "program" && !strings.Contains(r.Content, "more than 8 MiB") {
+			t.Errorf("it does not say why: %s", r.Content)
+		}
+		for ctx := soon(t); ; rest(ctx, 50*time.Millisecond) { // and it is reached again
+			if r = tools["echo"].call(ctx, map[string]any{"text": "hi"}); r.Content == "echo hi" || ctx.Err() != nil {
+				break
+			}
+		}
+		if r.Content != "echo hi" {
+			t.Errorf("%s: %+v", name, r)
+		}
+		stop()
+	}
 }
 
 func TestNothingOfAServerIsLeftBehind(t *testing.T) {

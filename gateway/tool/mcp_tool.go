@@ -172,6 +172,9 @@ func (t mcpTool) failed(ctx, bound context.Context, session *mcp.ClientSession, 
 		return fail("the MCP server %s answered with an error: %s", t.server.name, t.server.clean(err.Error()))
 	case errors.Is(err, mcp.ErrConnectionClosed), errors.Is(err, mcp.ErrSessionMissing):
 		t.server.broken(session)
+		if fault := t.server.faultOr(nil); fault != nil {
+			return fail("the MCP server %s was left: %v; the call's effect is UNKNOWN. It is reached again in a moment", t.server.name, fault)
+		}
 		return fail("the MCP server %s was lost during the call; its effect is UNKNOWN. It is reached again in a moment", t.server.name)
 	}
 	t.server.broken(session)

@@ -135,6 +135,9 @@ func (e edit) count(text string) (int, error) {
 		return 0, errors.New("old is empty, which is everywhere")
 	}
 	n := strings.Count(text, e.Old)
+	if at := strings.Index(text, e.Old); n == 1 && strings.Contains(text[at+1:], e.Old) && !e.ReplaceAll {
+		n = 2 // the places overlap
+	}
 	switch {
 	case n == 0:
 		return 0, fmt.Errorf("old is not in the file%s", nearby(text, e.Old))
@@ -163,8 +166,8 @@ func lineList(text, part string) string {
 		}
 		line += strings.Count(text[at:at+i], "\n")
 		lines = append(lines, fmt.Sprint(line))
-		line += strings.Count(part, "\n")
-		at += i + len(part)
+		line += strings.Count(text[at+i:at+i+1], "\n")
+		at += i + 1
 	}
 	return strings.Join(lines, ", ")
 }

@@ -18,6 +18,7 @@ func TestAPatchIsExactOrNothing(t *testing.T) {
 		"several in order":   {text, patchArgs{Edits: []edit{{Old: "one\ntwo", New: "eins\nzwei"}, {Old: "zwei\nthree", New: "zwei\ndrei"}}}, "eins\nzwei\ndrei\ntwo\nfive\n", ""},
 		"deletion":           {text, patchArgs{edit: edit{Old: "three\n"}}, "one\ntwo\ntwo\nfive\n", ""},
 		"ambiguous":          {text, patchArgs{edit: edit{Old: "two", New: "2"}}, "", "2 times (lines 2, 4)"},
+		"overlapping":        {"ababa", patchArgs{edit: edit{Old: "aba", New: "x"}}, "", "2 times (lines 1, 1)"},
 		"missing":            {text, patchArgs{edit: edit{Old: "Three", New: "3"}}, "", "old is not in the file"},
 		"other spaces":       {text, patchArgs{edit: edit{Old: "three\n\ttwo", New: "3"}}, "", "its first line is in line 3"},
 		"second fails":       {text, patchArgs{Edits: []edit{{Old: "one", New: "1"}, {Old: "six", New: "6"}}}, "", "edit 2: old is not in the file"},

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -294,6 +295,33 @@ func TestADetachedCommandGoesOnWithoutItsTurn(t *testing.T) {
 	}
 	if w.set.Detach("a", "c7") {
 		t.Error("detached twice")
+	}
+}
+
+func TestADetachedCommandWithoutAPlaceIsEnded(t *testing.T) {
+	w := newWorkshop(t, TerminalOptions{BackgroundMax: 1})
+	w.behind("a", "sleep 600")
+	began, result := make(chan struct{}, 64), make(chan Result, 1)
+	go func() {
+		result <- w.set.Run(soon(t), Call{
+			Name: "terminal", Session: "a", ID: "c7", Policy: cli, Progress: func() { began <- struct{}{} }, Args: args(map[string]any{"command": "echo $$; exec sleep 600"}),
+		})
+	}()
+	<-began
+	if !w.set.Detach("a", "c7") {
+		t.Fatal("not detached")
+	}
+	r := <-result
+	if !r.Err || r.Effect != EffectUnknown || !strings.Contains(r.Content, "exit 130: "+whyNoHandle) {
+		t.Errorf("%+v", r)
+	}
+	var pid int
+	if _, err := fmt.Sscan(r.Content, &pid); err != nil || !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+		t.Errorf("process %d is still there, %v", pid, err)
+	}
+	records, err := w.reaper.Records()
+	if err != nil || len(records) != 1 {
+		t.Errorf("%d records: %+v, %v", len(records), records, err)
 	}
 }
 

@@ -214,10 +214,10 @@ func (s *search) content(ctx context.Context, name string, e fs.DirEntry) error 
 		return nil
 	}
 	defer file.Close()
-	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() || stillAt(file, filepath.Join(s.place.root.Name(), name), name) != nil {
 		return nil
 	}
-	in := bufio.NewReaderSize(file, binaryProbe)
+	in := bufio.NewReaderSize(io.LimitReader(file, searchFileMax), binaryProbe)
 	if probe, _ := in.Peek(binaryProbe); isText(name, probe, info.Size()) != nil {
 		s.passed++
 		return nil
@@ -227,9 +227,10 @@ func (s *search) content(ctx context.Context, name string, e fs.DirEntry) error 
 
 func (s *search) lines(ctx context.Context, name string, in *bufio.Reader) error {
 	for number := 1; ; number++ {
-		line, _, err := readLine(in)
-		if line != "" && s.pattern.MatchString(strings.TrimRight(line, "\r\n")) {
-			if err := s.result(fmt.Sprintf("%s:%d: %s", s.shown(name), number, cutLine(line))); err != nil {
+		line, err := in.ReadString('\n') // the file's own bound bounds it
+		line = strings.TrimRight(line, "\r\n")
+		if at := s.pattern.FindStringIndex(line); at != nil && !(line == "" && errors.Is(err, io.EOF)) {
+			if err := s.result(fmt.Sprintf("%s:%d: %s", s.shown(name), number, cutLine(line, at[0]))); err != nil {
 				return err
 			}
 		}
@@ -246,12 +247,16 @@ func (s *search) lines(ctx context.Context, name string, in *bufio.Reader) error
 	}
 }
 
-func cutLine(line string) string {
-	line = strings.TrimRight(line, "\r\n")
-	if len(line) <= searchLine {
-		return line
+// cutLine gives the part of a long line that begins a little before what was found.
+func cutLine(line string, at int) string {
+	before, after := "", ""
+	if from := at - searchLine/3; len(line) > searchLine && from > 0 {
+		line, before = trimStart(line[from:]), "…"
 	}
-	return trimEnd(line[:searchLine]) + "…"
+	if len(line) > searchLine {
+		line, after = trimEnd(line[:searchLine]), "…"
+	}
+	return before + line + after
 }
 
 // result takes one result, and ends the search with the first one too many.

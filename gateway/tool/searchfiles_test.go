@@ -19,7 +19,7 @@ func TestFilesAreFoundByNameAndByContent(t *testing.T) {
 	d.put("node_modules/x/y.go", "Alpha\n")
 	d.put(".env", "Alpha=secret\n")
 	d.put("bin.go", "Alpha\x00")
-	d.put("wide.go", strings.Repeat("w", 1_000)+"Alpha\n")
+	d.put("wide.go", strings.Repeat("w", 100_000)+"Alpha"+strings.Repeat("v", 1_000)+"\n")
 	outside := t.TempDir()
 	if err := os.WriteFile(filepath.Join(outside, "o.go"), []byte("Alpha"), 0o600); err != nil {
 		t.Fatal(err)
@@ -31,7 +31,7 @@ func TestFilesAreFoundByNameAndByContent(t *testing.T) {
 		args m
 		want string
 	}{
-		{m{"pattern": "Alpha"}, "a.go:3: func Alpha() {}\nwide.go:1: " + strings.Repeat("w", searchLine) + "…\n[1 files were passed over: no text, or larger than 16 MB]\n"},
+		{m{"pattern": "Alpha"}, "a.go:3: func Alpha() {}\nwide.go:1: …" + strings.Repeat("w", searchLine/3) + "Alpha" + strings.Repeat("v", searchLine-searchLine/3-5) + "…\n[1 files were passed over: no text, or larger than 16 MB]\n"},
 		{m{"pattern": "(?i)alpha", "path": "src"}, "src/b.go:2: // alpha too\nsrc/deep/c.txt:1: ALPHA\n"},
 		{m{"pattern": "(?i)alpha$", "glob": "*.txt"}, "src/deep/c.txt:1: ALPHA\n"},
 		{m{"pattern": "too$"}, "src/b.go:2: // alpha too\n[1 files were passed over: no text, or larger than 16 MB]\n"},
@@ -39,6 +39,7 @@ func TestFilesAreFoundByNameAndByContent(t *testing.T) {
 		{m{"glob": "*.go"}, "a.go\nbin.go\nsrc/b.go\nwide.go\n"},
 		{m{"glob": "*.go", "limit": 2}, "a.go\nbin.go\n[more follow; go on with offset 2]\n"},
 		{m{"glob": "*.go", "limit": 2, "offset": 2}, "src/b.go\nwide.go\n"},
+		{m{"pattern": "left out"}, "[nothing was found in 5 files]\n[1 files were passed over: no text, or larger than 16 MB]\n"},
 		{m{"pattern": "func", "path": "a.go"}, "a.go:3: func Alpha() {}\n"},
 		{m{"pattern": "Alpha", "path": filepath.Join(d.dir, "src")}, "[nothing was found in 2 files]\n"},
 	} {

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"gatewayd/internal/mutation"
 )
 
 // Modes of what is new. The umask of the daemon takes more away.
@@ -43,32 +45,75 @@ func readAll(file io.Reader, info fs.FileInfo, said string) (string, error) {
 // replace puts a text in the file's place: a new file beside it, on the disk, then renamed. Links on the way were followed before,
 // so a link stays one. The mode stays, and group and owner where that is permitted.
 func (p *place) replace(text string, old *existing) (fs.FileInfo, error) {
-	dir := filepath.Dir(p.name)
-	if err := p.root.MkdirAll(dir, newDir); err != nil {
-		return nil, fmt.Errorf("make the directory of %s: %w", p.said, err)
+	dir, err := p.openDir()
+	if err != nil {
+		return nil, err
 	}
-	beside := filepath.Join(dir, "."+filepath.Base(p.name)+"."+strings.ToLower(rand.Text()[:10])+".new")
-	info, err := p.writeBeside(beside, text, old)
+	defer dir.Close()
+	name := filepath.Base(p.name)
+	beside := "." + name + "." + strings.ToLower(rand.Text()[:10]) + ".new"
+	info, err := writeBeside(dir, beside, text, old)
 	if err == nil {
-		err = p.root.Rename(beside, p.name)
+		err = unchanged(dir, name, old)
+	}
+	if err == nil {
+		err = dir.Rename(beside, name)
 	}
 	if err != nil {
-		_ = p.root.Remove(beside)
+		_ = dir.Remove(beside)
 		return nil, fmt.Errorf("write %s: %w", p.said, err)
 	}
-	p.syncDir(dir)
-	if again, err := p.root.Lstat(p.name); err == nil {
+	syncDir(dir)
+	if again, err := dir.Lstat(name); err == nil {
 		info = again // a rename is a change of the inode too
 	}
 	return info, nil
 }
 
-func (p *place) writeBeside(name, text string, old *existing) (fs.FileInfo, error) {
+// openDir opens the directory of the file, which is made where it is missing.
+func (p *place) openDir() (*os.Root, error) {
+	name := filepath.Dir(p.name)
+	if err := p.root.MkdirAll(name, newDir); err != nil {
+		return nil, fmt.Errorf("make the directory of %s: %w", p.said, err)
+	}
+	dir, err := p.root.OpenRoot(name)
+	if err != nil {
+		return nil, fmt.Errorf("open the directory of %s: %w", p.said, err)
+	}
+	itself, err := dir.Open(".")
+	if err == nil {
+		err = stillAt(itself, filepath.Dir(p.real), p.said)
+		_ = itself.Close()
+	}
+	if err != nil {
+		_ = dir.Close()
+		return nil, err
+	}
+	return dir, nil
+}
+
+var errMeanwhile = errors.New("somebody else changed it in this very moment. Read it again")
+
+// unchanged looks once more, now that the new text is on the disk, which may have taken its time.
+func unchanged(dir *os.Root, name string, old *existing) error {
+	info, err := dir.Lstat(name)
+	switch {
+	case mutation.On("last-look-is-left-out"):
+	case errors.Is(err, fs.ErrNotExist) && old == nil:
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	case err != nil || old == nil || stampOf(info) != stampOf(old.info):
+		return errMeanwhile
+	}
+	return nil
+}
+
+func writeBeside(dir *os.Root, name, text string, old *existing) (fs.FileInfo, error) {
 	mode := fs.FileMode(newFile)
 	if old != nil {
 		mode = 0o600 // until it is as it was
 	}
-	file, err := p.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	file, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return nil, err
 	}
@@ -89,8 +134,8 @@ func likeOld(file *os.File, old fs.FileInfo) error {
 }
 
 // syncDir makes the new name durable. Where a file system cannot, the file is there all the same.
-func (p *place) syncDir(dir string) {
-	if d, err := p.root.Open(dir); err == nil {
+func syncDir(dir *os.Root) {
+	if d, err := dir.Open("."); err == nil {
 		_ = d.Sync()
 		_ = d.Close()
 	}

@@ -194,6 +194,8 @@ var List = []Mutation{
 	{"permit-outlives-its-process", "gateway/provider", "TestAKilledWorkersPermitComesBack"},
 	{"nobody-is-benched", "gateway/provider", "TestARateLimitBenchesAModelLongerEachTime"},
 	{"stale-write-goes-through", "gateway/tool", "TestAWriteOverSomebodyElsesChangeIsRefused"},
+	{"links-made-meanwhile-are-followed", "gateway/tool", "TestALinkMadeMeanwhileIsNotFollowed"},
+	{"last-look-is-left-out", "gateway/tool", "TestAChangeInTheLastMomentIsNotLost"},
 	{"unchanged-without-asking-the-rows", "gateway/tool", "TestAnUnchangedPageIsToldOnceAndOnlyWhileItIsThere"},
 	{"secrets-are-carried", "gateway/tool", "TestNoSecretIsCarriedFromOneCommandToTheNext"},
 	{"scope-is-not-asked", "gateway/api", "TestEveryRouteBehindTheKeyAsksForAScope"},
