@@ -3,12 +3,15 @@ package compact
 import (
 	"fmt"
 
+	"gatewayd/internal/mutation"
 	"gatewayd/sessiondb"
 )
 
 const (
 	rollMost  = 1500 // tokens of a rolling summary
 	rollLeast = 400  // tokens that are worth a call of a model; smaller exchanges wait for the next
+
+	rollBehind = 200 // rows that are worth being written anew for one exchange
 )
 
 // segment is a run of rows that begins with a message of a person, or with what people wrote in a folded part.
@@ -45,20 +48,22 @@ func holdsFolded(rows []sessiondb.Message) bool {
 
 // Roll gives the oldest exchange that is not folded yet and lies outside the protected rows, with the notes of those before it,
 // or false when there is none. skip names exchanges that are left alone; the notes before one are never touched again. Where the
-// last step left off is read from the rows.
-func (r Rules) Roll(rows []sessiondb.Message, b Budget, skip func(key string) bool) (Fold, bool) {
+// last step left off is read from the rows. A step writes all rows behind it anew, so where those are many it takes several exchanges
+// at once, or a long conversation in which this is switched on would be copied once for each of them.
+func (r Rules) Roll(rows []sessiondb.Message, b Budget, skip func(key string) bool) (f Fold, some bool) {
 	head, tail := r.head(rows), r.rollTail(rows, b)
 	chain, from, size := -1, -1, 0
 	for _, s := range segments(rows) {
+		alone := s.pair || s.loose || s.to-s.from < 2 || s.from >= head && skip(Key(rows[s.from]))
 		switch {
 		case s.from < head:
 			continue
-		case s.to > tail:
-			return Fold{}, false
+		case s.to > tail, some && alone:
+			return f, some
 		case s.pair && IsRolling(rows[s.from+1]):
 			chain, from, size = s.from, -1, 0
 			continue
-		case s.pair || s.loose || s.to-s.from < 2 || skip(Key(rows[s.from])):
+		case alone:
 			chain, from, size = -1, -1, 0
 			continue
 		}
@@ -68,12 +73,15 @@ func (r Rules) Roll(rows []sessiondb.Message, b Budget, skip func(key string) bo
 		if size += Size(rows[s.from:s.to]); size < rollLeast {
 			continue
 		}
+		f, some = Fold{rows: rows, from: from, to: s.to, carried: -1, budget: b, rolling: true}, true
 		if chain >= 0 {
-			from = chain
+			f.from = chain
 		}
-		return Fold{rows: rows, from: from, to: s.to, carried: -1, budget: b, rolling: true}, true
+		if len(rows)-s.to <= rollBehind || size >= b.Aux/2 || mutation.On("rolling-copies-a-long-tail-each-time") {
+			return f, some
+		}
 	}
-	return Fold{}, false
+	return f, some
 }
 
 // rollTail is the tail of a rolling compaction: no larger than that of a full one, and always at the beginning of an exchange.

@@ -100,3 +100,33 @@ func TestLongNotesAreWrittenAnew(t *testing.T) {
 		t.Error("short notes are written anew")
 	}
 }
+
+// A long conversation in which rolling compaction is switched on is caught up with in few steps, each of which a summariser can be shown;
+// then one exchange at a time goes on.
+func TestALongConversationIsCaughtUpWithInFewSteps(t *testing.T) {
+	rules := Default()
+	rules.ProtectLast, rules.ProtectFirst = 4, 0
+	b := small(rules, 400_000)
+	k := &talk{}
+	for n := range 1000 {
+		k.exchange(fmt.Sprint(n), 900)
+	}
+	written, steps := 0, 0
+	for ; steps < 50 && len(k.rows) > rollBehind+50; steps++ {
+		f, some := rules.Roll(k.rows, b, never)
+		if !some {
+			t.Fatal("nothing is folded any more")
+		}
+		if size := Size(f.Folded()); size > b.Aux {
+			t.Errorf("a step of %d tokens, and the summariser holds %d", size, b.Aux)
+		}
+		plan := f.Plan("notes")
+		k.rows, written = apply(t, k.rows, plan), written+len(plan.Rows)
+	}
+	whole(t, k.rows)
+	if steps > 10 || written > 15_000 {
+		t.Errorf("%d steps wrote %d rows for 4000", steps, written)
+	}
+	f, _ := rules.Roll(k.rows, b, never)
+	same(t, "then", len(f.Folded()), 2+4)
+}

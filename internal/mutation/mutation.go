@@ -75,6 +75,7 @@ var List = []Mutation{
 	{"compaction-drops-late-rows", "sessiondb", "TestCompactionFoldsKeepsAndCarriesOn"},
 	{"compaction-without-lease", "sessiondb", "TestCompactionProvesItsLease"},
 	{"compact-cuts-inside-a-call", "gateway/compact", "TestEveryPlanLeavesAWholeConversation"},
+	{"rolling-copies-a-long-tail-each-time", "gateway/compact", "TestALongConversationIsCaughtUpWithInFewSteps"},
 	{"compact-accepts-growth", "gateway/compact", "TestAPlanThatGrowsSaysSo"},
 	{"compact-forgets-its-cool-down", "gateway", "TestACoolDownOutlivesTheProcess"},
 	{"new-is-always-the-remedy", "gateway", "TestARequestThatNoNewConversationWouldFitSaysWhatIsTooLarge"},
