@@ -32,7 +32,7 @@ func childFold(dir, url string) int {
 			}
 		})
 	}
-	store, err := sessiondb.Open(context.Background(), sessiondb.Options{Path: dir + "/state.db", Log: quiet()})
+	store, err := sessiondb.Open(context.Background(), storeOptions(dir+"/state.db"))
 	if err != nil {
 		fmt.Println("error", err)
 		return 1

@@ -79,6 +79,9 @@ func newFoldHouseAt(t *testing.T, window int, mode string, change func(*Options)
 	f.path = t.TempDir() + "/state.db"
 	makeStore(t, f.path, mode)
 	f.begin(window, change)
+	if got := f.store.File().Journal().Mode; got != mode {
+		t.Fatalf("the house works in mode %s", got)
+	}
 	return f
 }
 

@@ -28,6 +28,8 @@ var killable = []work{
 	{name: "rewind", prepare: indexedExchanges, begin: turnOf, do: takeBackTwo, whole: true, must: []string{"UPDATE messages SET active", "UPDATE sessions SET rewind_count"}},
 	{name: "delete", prepare: indexedExchanges, do: deleteIt, whole: true, must: []string{"INSERT INTO messages_fts(messages_fts", "DELETE FROM messages", "DELETE FROM sessions"}},
 	{name: "compact, by call", calls: true, prepare: indexedExchanges, begin: foldingOf, do: foldFirst, whole: true, must: []string{"pwrite state.db-wal", "fdatasync state.db-wal"}},
+	{name: "compact, rollback journal", journal: "delete", prepare: indexedExchanges, begin: foldingOf, do: foldFirst, whole: true, must: []string{"UPDATE messages SET active", "INSERT INTO folds"}},
+	{name: "compact, rollback journal, by call", calls: true, strides: []int{2}, journal: "delete", prepare: indexedExchanges, begin: foldingOf, do: foldFirst, whole: true, must: []string{"pwrite state.db-journal", "pwrite state.db"}},
 	{name: "prune", strides: []int{7, 6}, prepare: longEnded, do: pruneAll, between: noHalfSession, must: []string{"DELETE FROM messages"}},
 	{name: "import hermes", strides: []int{7}, prepare: theirConversations, do: bringTheirs, between: noRowTwice, must: []string{"INSERT INTO messages"}},
 	{name: "import file", strides: []int{2}, prepare: movedOut, do: takeIn, whole: true, must: []string{"INSERT INTO messages"}},

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 }
 
 func childStore() *Store {
-	s, err := Open(context.Background(), Options{Path: os.Getenv("SESSIONDB_PATH"), Backups: os.Getenv("SESSIONDB_BACKUPS"), Log: slog.New(slog.DiscardHandler)})
+	s, err := Open(context.Background(), Options{Path: os.Getenv("SESSIONDB_PATH"), Journal: journalOf(os.Getenv("SESSIONDB_PATH")), Backups: os.Getenv("SESSIONDB_BACKUPS"), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		fmt.Println("error", err)
 		os.Exit(1)

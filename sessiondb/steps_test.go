@@ -29,6 +29,7 @@ type work struct {
 	must    []string                                           // beginnings of statements that it has to be cut before
 	strides []int                                              // every so many steps in turn, where they repeat; none is every one, as in a whole run
 	calls   bool                                               // cut before each system call that changes a file instead of each statement
+	journal string                                             // mode of the file; "": what the program chooses
 	copies  bool                                               // keep a copy before an upgrade, as the daemon does
 }
 
@@ -114,7 +115,7 @@ func TestKilledBeforeEachStatement(t *testing.T) {
 			t.Parallel()
 			base := t.TempDir()
 			if w.prepare != nil {
-				s, _ := openStore(t, filepath.Join(base, "state.db"))
+				s, _ := openWith(t, Options{Path: filepath.Join(base, "state.db"), Journal: sqlite.JournalConfig{Mode: w.journal}})
 				w.prepare(t, s)
 				if err := s.Close(); err != nil {
 					t.Fatal(err)
