@@ -24,6 +24,7 @@ type assembly struct {
 	half            string // the beginning of a character, whose end comes with the next chunk
 	calls           []*callParts
 	thoughts        []*thought
+	details         []json.RawMessage
 	others          []int64 // blocks that are none of ours, by their index
 	tags            thinkTags
 	finish          string // why the answer ended, in our words
@@ -117,11 +118,12 @@ func (a *assembly) takeDelta(body map[string]json.RawMessage, delta *Delta) (boo
 			thought = looseThoughts(body[name])
 		}
 	}
+	a.takeDetails(body[paramDetails])
 	said, inTags := a.tags.split(whole(&a.half, said+looseText(body["refusal"])))
 	thought += inTags
 	delta.Text += a.say(said)
 	delta.Reasoning += a.think(thought)
-	meaningful := said != "" || thought != "" || len(looseList(body["reasoning_details"])) > 0
+	meaningful := said != "" || thought != "" || len(looseList(body[paramDetails])) > 0
 	for _, raw := range looseList(body["tool_calls"]) {
 		fragment := looseObject(raw)
 		if fragment == nil {

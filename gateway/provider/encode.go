@@ -78,7 +78,7 @@ func (c chatAPI) encode(model string, request Request, m manner) ([]byte, error)
 		}
 	}
 	b.WriteByte(']')
-	b.tools(request.Tools, m)
+	b.tools(m.toolsOf(request), m)
 	b.WriteString(`,"stream":true`)
 	if !m.not[paramUsage] {
 		b.WriteString(`,"stream_options":{"include_usage":true}`)
@@ -147,6 +147,10 @@ func (b *body) message(message Message, m manner) {
 	}
 	b.optional("name", message.Name)
 	b.calls(message, m)
+	if details := message.details(m); details != nil {
+		b.WriteString(`,"` + paramDetails + `":`)
+		b.Write(details)
+	}
 	b.optional("tool_call_id", message.ToolCallID)
 	b.WriteByte('}')
 }

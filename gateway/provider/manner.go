@@ -24,6 +24,7 @@ const (
 	paramCache     = "cache_control"
 	paramExtra     = "extra_content"
 	paramOutput    = "output_config"
+	paramDetails   = "reasoning_details"
 	formEmpty      = "empty content beside tool calls"
 	formSystem     = "the system role"
 	formRoles      = "two rows of one role"
@@ -35,6 +36,8 @@ const (
 	formBare       = "answers without their reasoning"
 	formUnsigned   = "calls without a signature"
 	formBudget     = "thinking by a budget"
+	formUndetailed = "calls without reasoning details"
+	formToolless   = "calls without tools beside them"
 )
 
 // manner is how a server wants to be asked, as far as its refusals taught us. The zero value is how everybody is asked at first. It is a value:

@@ -31,6 +31,7 @@ var parameters = []parameter{
 	{paramProgress, regexp.MustCompile(`\breturn_progress\b`)},
 	{paramThinking, regexp.MustCompile(`\bthinking\b|\bbudget_tokens\b`)},
 	{paramExtra, regexp.MustCompile(`\bextra_content\b`)},
+	{paramDetails, regexp.MustCompile(`\breasoning_details\b`)},
 	{paramOutput, regexp.MustCompile(`\boutput_config\b`)},
 	{paramCache, regexp.MustCompile(`\bcache_control\b|\bprompt caching\b|\bephemeral\b`)},
 }
@@ -162,6 +163,10 @@ func refusedForm(text string) string {
 	switch {
 	case strings.Contains(text, "reasoning_content") && has("passed back", "missing", "must include", "is required", "must be provided"):
 		return formBare
+	case strings.Contains(text, "reasoning details to be preserved"):
+		return formUndetailed
+	case has("must define tools", "toolconfig field must be defined", "expects the `tools=` param"):
+		return formToolless
 	case strings.Contains(text, "missing a") && strings.Contains(text, "thought_signature"):
 		return formUnsigned
 	case strings.Contains(text, "thinking.type.enabled"):

@@ -126,7 +126,7 @@ func (w messagesAPI) encode(model string, request Request, m manner) ([]byte, er
 		b.block(block{kind: "text", text: request.System, cache: mark})
 		b.WriteByte(']')
 	}
-	w.tools(b, request.Tools, m, mark)
+	w.tools(b, m.toolsOf(request), m, mark)
 	b.rows(rows)
 	b.WriteString(`,"stream":true}`)
 	return b.bytes()

@@ -1,8 +1,10 @@
 package provider
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"math/big"
 )
 
@@ -14,9 +16,22 @@ const unsigned = `{"google":{"thought_signature":"skip_thought_signature_validat
 // noThought stands for the reasoning of an answer without any, for servers that refuse to miss it and refuse an empty one.
 const noThought = " "
 
-// extras is the form of Response.Thinking on the wire of chat completions: one for each call, null where none came.
+// undetailed stands for the same with OpenRouter, which names the call.
+const undetailed = `[{"type":"reasoning.encrypted","data":"skip_thought_signature_validator","format":"google-gemini-v1","index":0,"id":%q}]`
+
+// extras is the form of Response.Thinking on the wire of chat completions: of calls one for each, null where none came; details are an aggregator's.
 type extras struct {
-	Calls []json.RawMessage `json:"extra_content"`
+	Calls   []json.RawMessage `json:"extra_content,omitempty"`
+	Details []json.RawMessage `json:"reasoning_details,omitempty"`
+}
+
+// takeDetails keeps those pieces of reasoning that only the server can read: the others are reasoning like any other.
+func (a *assembly) takeDetails(raw json.RawMessage) {
+	for _, piece := range looseList(raw) {
+		if looseText(looseObject(piece)["type"]) == "reasoning.encrypted" && len(a.details) < maxCalls {
+			a.details = append(a.details, bytes.Clone(piece))
+		}
+	}
 }
 
 // signed is the reasoning that has to go back to the server with the calls that came of it, as the server wants it.
@@ -30,15 +45,14 @@ func (a *assembly) signed() json.RawMessage {
 			list = append(list, map[string]string{"type": "thinking", "thinking": t.text, "signature": t.signature})
 		}
 	}
-	var with extras
-	any := false
+	with, any := extras{Details: a.details}, len(a.details) > 0
 	for _, call := range a.calls {
 		with.Calls, any = append(with.Calls, call.extra), any || call.extra != nil
 	}
 	switch {
 	case len(a.calls) > 0 && len(list) > 0:
 		return marshalled(list)
-	case any:
+	case len(a.calls) > 0 && any:
 		return marshalled(with)
 	}
 	return nil
@@ -71,6 +85,35 @@ func (m Message) extraOf(n int, how manner) json.RawMessage {
 		return json.RawMessage(unsigned)
 	}
 	return nil
+}
+
+// details are the pieces of reasoning that go back with a row's calls; nil for none.
+func (m Message) details(how manner) json.RawMessage {
+	var with extras
+	switch {
+	case len(m.ToolCalls) == 0 || how.not[paramDetails]:
+	case json.Unmarshal(m.Thinking, &with) == nil && len(with.Details) > 0:
+		return marshalled(with.Details)
+	case how.not[formUndetailed]:
+		return fmt.Appendf(nil, undetailed, m.ToolCalls[0].ID)
+	}
+	return nil
+}
+
+// toolsOf are a request's tools, or stand-ins for those that its rows have called, for servers that want the one wherever the other is.
+func (m manner) toolsOf(request Request) []ToolSpec {
+	if len(request.Tools) > 0 || !m.not[formToolless] {
+		return request.Tools
+	}
+	var tools []ToolSpec
+	for _, message := range request.Messages {
+		for _, call := range plain(message).ToolCalls {
+			if !hasTool(tools, call.Name) {
+				tools = append(tools, ToolSpec{Name: call.Name, Description: "is not there any more; do not call it"})
+			}
+		}
+	}
+	return tools
 }
 
 // shortIDs gives the calls of a conversation ids that every server takes: nine letters and digits that follow from the ones they have.
