@@ -95,7 +95,7 @@ func killCompaction(t *testing.T, mode, how, stop string, done bool) {
 	child := startChild(t, dir, f.llm.URL(), roleVariable+"="+foldRole, howVariable+"="+how, stopVariable+"="+stop)
 	if stop == "" {
 		<-asked
-	} else if line, _ := child.ack(); strings.HasPrefix(line, "at ") == done || strings.Contains(line, "error") {
+	} else if line, _ := child.Line(); strings.HasPrefix(line, "at ") == done || strings.Contains(line, "error") {
 		t.Fatal(line)
 	}
 	f.store = openStore(t, f.path)
@@ -103,7 +103,7 @@ func killCompaction(t *testing.T, mode, how, stop string, done bool) {
 	if err := f.store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	child.kill()
+	child.Kill()
 	f.store = openStore(t, f.path)
 	if after := f.census(); !slices.Equal(before, after) {
 		t.Errorf("the kill changed rows:\n%s\n%s", strings.Join(before, "\n"), strings.Join(after, "\n"))
@@ -146,7 +146,7 @@ func TestTwoProcessesCompactOnce(t *testing.T) {
 			t.Errorf("beside the other process: %+v, %v", got, err)
 		}
 		close(gate)
-		if line, _ := child.ack(); line != "done compressed <nil>" {
+		if line, _ := child.Line(); line != "done compressed <nil>" {
 			t.Error(line)
 		}
 		if got, err := f.Compress(soon(t), "s1", Compress{Here: 1}); err != nil || got.Status != CompressNothing {

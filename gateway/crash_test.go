@@ -19,6 +19,7 @@ import (
 	"gatewayd/gateway/provider"
 	"gatewayd/gateway/tool"
 	"gatewayd/internal/fakellm"
+	"gatewayd/internal/peer"
 	"gatewayd/internal/vigil"
 	"gatewayd/reaper"
 	"gatewayd/sessiondb"
@@ -74,41 +75,21 @@ func childGateway(dir, url string) error {
 
 // child is a gateway in a process of its own.
 type child struct {
-	t    *testing.T
-	cmd  *exec.Cmd
-	in   io.Writer
-	acks *bufio.Scanner
+	t *testing.T
+	*peer.Process
 }
 
 func startChild(t *testing.T, dir, url string, env ...string) *child {
 	t.Helper()
-	cmd := exec.CommandContext(soon(t), os.Args[0])
-	cmd.Env = append(append(os.Environ(), roleVariable+"=gateway", dirVariable+"="+dir, llmVariable+"="+url), env...)
-	cmd.Stderr = io.Discard
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	c := &child{t: t, cmd: cmd, in: in, acks: bufio.NewScanner(out)}
-	t.Cleanup(c.kill)
-	return c
+	return startAs(t, "gateway", nil, dir, url, env...)
 }
 
-func (c *child) send(text string) { _, _ = fmt.Fprintln(c.in, text) }
-
-// ack waits for the next acknowledgement; false means that the process is gone.
-func (c *child) ack() (string, bool) { ok := c.acks.Scan(); return c.acks.Text(), ok }
-
-func (c *child) kill() {
-	_ = c.cmd.Process.Kill()
-	_ = c.cmd.Wait()
+func startAs(t *testing.T, role string, stderr io.Writer, dir, url string, env ...string) *child {
+	t.Helper()
+	cmd := exec.CommandContext(soon(t), os.Args[0])
+	cmd.Env = append(append(os.Environ(), roleVariable+"="+role, dirVariable+"="+dir, llmVariable+"="+url), env...)
+	cmd.Stderr = stderr
+	return &child{t, peer.Start(t, cmd)}
 }
 
 func TestAProcessKilledInATool(t *testing.T) {
@@ -117,13 +98,13 @@ func TestAProcessKilledInATool(t *testing.T) {
 	llm := fakellm.New(t, fakellm.Text{Text: "first answer"},
 		fakellm.ToolCall{Name: "terminal", Text: "running it", Args: map[string]any{"command": "echo $$ > " + path + "; exec sleep 600"}})
 	c := startChild(t, dir, llm.URL())
-	c.send("one")
-	if got, _ := c.ack(); got != "first answer" {
+	c.Say("one")
+	if got, _ := c.Line(); got != "first answer" {
 		t.Fatalf("acknowledged %q", got)
 	}
-	c.send("two")
+	c.Say("two")
 	pid := readPID(t, fifo)
-	c.kill()
+	c.Kill()
 	r := newReaper(t, dir)
 	h := &house{t: t, path: filepath.Join(dir, "state.db"), llm: llm}
 	h.start(func(o *Options) {
@@ -209,10 +190,10 @@ func TestAProcessKilledInTheMiddleOfAnAnswer(t *testing.T) {
 	gate := make(chan struct{})
 	llm := fakellm.New(t, fakellm.Text{Text: "half of an answer", ChunkChars: 5, Gate: gate, Sent: func(int) { sent <- struct{}{} }})
 	c := startChild(t, dir, llm.URL())
-	c.send("one")
+	c.Say("one")
 	gate <- struct{}{}
 	<-sent
-	c.kill()
+	c.Kill()
 	h := &house{t: t, path: filepath.Join(dir, "state.db"), llm: llm}
 	h.start(nil)
 	got, err := h.Recover(soon(t))
@@ -309,7 +290,7 @@ func TestALiveTurnOfAnotherProcessIsLeftAlone(t *testing.T) {
 	gate := make(chan struct{})
 	llm := fakellm.New(t, fakellm.Text{Text: "slow", Gate: gate})
 	c := startChild(t, dir, llm.URL())
-	c.send("one")
+	c.Say("one")
 	if _, err := llm.Wait(soon(t), 1); err != nil {
 		t.Fatal(err)
 	}
@@ -322,7 +303,7 @@ func TestALiveTurnOfAnotherProcessIsLeftAlone(t *testing.T) {
 	done := make(chan Result, 1)
 	go func() { done <- h.say(Say{Text: "two"}) }() // waits for the other process
 	close(gate)
-	if got, _ := c.ack(); got != "slow" {
+	if got, _ := c.Line(); got != "slow" {
 		t.Errorf("acknowledged %q", got)
 	}
 	if r := <-done; r.Text != "mine" {
@@ -395,20 +376,20 @@ func runUntilKilled(t *testing.T, c *child, arrived <-chan struct{}, acked map[s
 			vigil.LetPass(later, "the seed has chosen the moment")
 		case <-soon(t).Done():
 		}
-		_ = c.cmd.Process.Kill()
+		_ = c.Cmd.Process.Kill()
 	}()
 	for {
 		text := fmt.Sprintf("message %d", next)
 		next++
-		c.send(text)
-		answer, ok := c.ack()
+		c.Say(text)
+		answer, ok := c.Line()
 		if !ok {
 			break
 		}
 		acked[text] = answer
 	}
 	<-killed
-	c.kill()
+	c.Kill()
 	return next
 }
 

@@ -4,9 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -75,23 +73,8 @@ func runDaemon(dir, url string) error {
 // startDaemon starts the child and gives what it said of the life before.
 func startDaemon(t *testing.T, dir, url string) (*child, string) {
 	t.Helper()
-	cmd := exec.CommandContext(soon(t), os.Args[0])
-	cmd.Env = append(os.Environ(), roleVariable+"="+daemonRole, dirVariable+"="+dir, llmVariable+"="+url)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	c := &child{t: t, cmd: cmd, in: in, acks: bufio.NewScanner(out)}
-	t.Cleanup(c.kill)
-	said, ok := c.ack()
+	c := startAs(t, daemonRole, os.Stderr, dir, url)
+	said, ok := c.Line()
 	if !ok {
 		t.Fatal("the daemon did not start")
 	}
@@ -101,8 +84,8 @@ func startDaemon(t *testing.T, dir, url string) (*child, string) {
 // post says a message and waits until it is accepted.
 func (c *child) post(text string) {
 	c.t.Helper()
-	c.send(text)
-	if said, ok := c.ack(); !ok || !strings.HasPrefix(said, "accepted ") {
+	c.Say(text)
+	if said, ok := c.Line(); !ok || !strings.HasPrefix(said, "accepted ") {
 		c.t.Fatalf("%q was not accepted: %q", text, said)
 	}
 }
@@ -110,10 +93,7 @@ func (c *child) post(text string) {
 // leave ends the daemon in order.
 func (c *child) leave() {
 	c.t.Helper()
-	if err := c.in.(io.Closer).Close(); err != nil {
-		c.t.Fatal(err)
-	}
-	if err := c.cmd.Wait(); err != nil {
+	if err := c.End(); err != nil {
 		c.t.Errorf("the daemon's end: %v", err)
 	}
 }
@@ -147,7 +127,7 @@ func TestADetachedTurnThatWasKilledGoesOnFromItsRows(t *testing.T) {
 	c, _ := startDaemon(t, dir, llm.URL())
 	c.post("do it")
 	pid := readPID(t, fifo)
-	c.kill()
+	c.Kill()
 	c, decided := startDaemon(t, dir, llm.URL())
 	if decided != DecisionResumed {
 		t.Fatalf("decided %q", decided)
@@ -191,7 +171,7 @@ func TestADetachedTurnThatEndsItsProcessIsGivenUp(t *testing.T) {
 	c.post("poison")
 	for n := 1; n <= DefaultResume+1; n++ {
 		wait(t, llm, n)
-		c.kill()
+		c.Kill()
 		decided, want := "", DecisionResumed
 		if c, decided = startDaemon(t, dir, llm.URL()); n > DefaultResume {
 			want = DecisionSuspended
@@ -221,7 +201,7 @@ func TestAcceptedMessagesSurviveAKillAndAreSaidOnceInOrder(t *testing.T) {
 	for _, text := range []string{"two", "three", "four"} {
 		c.post(text)
 	}
-	c.kill()
+	c.Kill()
 	c, decided := startDaemon(t, dir, llm.URL())
 	if decided != DecisionResumed {
 		t.Fatalf("decided %q", decided)

@@ -1,17 +1,16 @@
 package registry
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
+	"gatewayd/internal/peer"
 	"gatewayd/internal/sqlite"
 )
 
@@ -46,25 +45,9 @@ func openRows(ctx context.Context, path string) (*sqlite.File, error) {
 // hold starts such a process and gives the way to end it, once.
 func hold(t *testing.T, path string) (end func()) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), holderPath+"="+path)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	end = func() { in.Close(); _ = cmd.Wait() }
-	t.Cleanup(end)
-	if line, _, err := bufio.NewReader(out).ReadLine(); err != nil || string(line) != "<nil>" {
-		t.Fatalf("the other process says %q, %v", line, err)
-	}
-	return end
+	p := peer.Self(t, holderPath+"="+path)
+	p.Want("<nil>")
+	return func() { _ = p.End() }
 }
 
 func put(ctx context.Context, f *sqlite.File, uid string) error {

@@ -41,7 +41,7 @@ func TestOneProcessRebuildsAndAKilledOneIsSucceeded(t *testing.T) {
 		}
 	}
 	c := startChild(t, "rebuild", path, "")
-	equal(t, "child", c.line(t), "begun")
+	equal(t, "child", c.Next(), "begun")
 	for i, ix := range indexes {
 		if _, _, err := s.step(t.Context(), i); !errors.Is(err, errDeferred) {
 			t.Errorf("a step of %s beside another rebuild: %v", ix.table, err)
@@ -53,7 +53,7 @@ func TestOneProcessRebuildsAndAKilledOneIsSucceeded(t *testing.T) {
 	if err != nil || states[words].By == "" || states[words].Mark == 0 {
 		t.Fatalf("while it is rebuilt: %+v, %v", states, err)
 	}
-	c.kill()
+	c.Kill()
 	if _, _, err := s.step(t.Context(), words); err != nil {
 		t.Errorf("after the other was killed: %v", err)
 	}

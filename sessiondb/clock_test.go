@@ -28,7 +28,7 @@ func TestClockSetBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	holder := startChild(t, "hold", path, "s")
-	equal(t, "child", holder.line(t), "held")
+	equal(t, "child", holder.Next(), "held")
 	synctest.Test(t, func(t *testing.T) {
 		s, log := openStore(t, path)
 		began := time.Now()
@@ -145,8 +145,8 @@ func TestStoppedHolderWakesTooLate(t *testing.T) {
 	s, _ := openStore(t, path)
 	exchanges(1)(t, s)
 	c := startChild(t, "freeze", path, "s")
-	equal(t, "child", c.line(t), "at the door")
-	if err := c.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+	equal(t, "child", c.Next(), "at the door")
+	if err := c.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	l, err := s.AcquireTurn(t.Context(), "s", self(t), 0) // waits until the second of the other's lease is over
@@ -154,12 +154,12 @@ func TestStoppedHolderWakesTooLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	say(t, s, l, "taken over")
-	if err := c.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+	if err := c.Cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprintln(c.in, "go on")
-	equal(t, "append of the one that woke", c.line(t), "lost")
-	equal(t, "its renewal", c.line(t), "lost")
+	c.Say("go on")
+	equal(t, "append of the one that woke", c.Next(), "lost")
+	equal(t, "its renewal", c.Next(), "lost")
 	rows, err := s.Transcript(t.Context(), "s")
 	equal(t, "rows", fmt.Sprint(contents(rows[4:]), err), "[in time taken over] <nil>")
 	sound(t, s)

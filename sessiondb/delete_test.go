@@ -98,12 +98,12 @@ func TestDeleteRefusesTheWholeList(t *testing.T) {
 		t.Errorf("with an unknown one: %v", err)
 	}
 	child := startChild(t, "hold", s.file.Path(), worked.ID)
-	equal(t, "child", child.line(t), "held")
+	equal(t, "child", child.Next(), "held")
 	if _, err := s.Delete(t.Context(), idle.ID, worked.ID); !errors.Is(err, ErrLeaseHeld) || problem.KindOf(err) != problem.Busy {
 		t.Errorf("with one that is worked in: %v", err)
 	}
 	equal(t, "sessions", number(t, s, `SELECT count(*) FROM sessions`), 2)
-	child.kill()
+	child.Kill()
 	if _, err := s.Delete(t.Context(), idle.ID, worked.ID); err != nil {
 		t.Errorf("after its holder died: %v", err)
 	}

@@ -1,7 +1,6 @@
 package sessiondb
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"gatewayd/internal/peer"
 )
 
 // pythonWriter says pairs as the original does: stock SQLite in WAL, a transaction for each pair, checkpoints in between.
@@ -36,25 +37,9 @@ func TestImportBesideALivePythonWriter(t *testing.T) {
 	}
 	path := hermesFile(t, 11)
 	hermesDo(t, path, `DROP TRIGGER messages_fts_insert`, `INSERT INTO sessions(id, source, started_at) VALUES('s', 'cli', 1.7e9)`)
-	cmd := exec.Command(python, "-c", pythonWriter, path)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { cmd.Process.Kill(); cmd.Wait() }()
-	lines := bufio.NewScanner(out)
+	writer := peer.Start(t, exec.Command(python, "-c", pythonWriter, path))
 	next := func() (n int64) {
-		if !lines.Scan() {
-			t.Fatal("the writer said nothing")
-		}
-		n, err := strconv.ParseInt(lines.Text(), 10, 64)
+		n, err := strconv.ParseInt(writer.Next(), 10, 64)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +49,7 @@ func TestImportBesideALivePythonWriter(t *testing.T) {
 	next()
 	for range 4 {
 		for range 25 {
-			fmt.Fprintln(in)
+			writer.Say("")
 		}
 		acked := int64(-1)
 		for range 12 { // it goes on with the other half while the import runs
@@ -79,8 +64,7 @@ func TestImportBesideALivePythonWriter(t *testing.T) {
 			next()
 		}
 	}
-	cmd.Process.Kill()
-	cmd.Wait()
+	writer.Kill()
 	os.Remove(path + "-shm")
 	before, _ := filepath.Glob(path + "*")
 	bring(t, s, path)

@@ -14,20 +14,22 @@ func TestAcknowledgedRowsSurviveKill(t *testing.T) {
 	for kill := range 5 {
 		c := startChild(t, "append", path, "")
 		for range 7 + 11*kill { // another place of the loop each time
-			line := c.line(t)
+			line := c.Next()
 			token, ok := strings.CutPrefix(line, "ack ")
 			if !ok {
 				t.Fatal(line)
 			}
 			acked = append(acked, token)
 		}
-		c.cmd.Process.Kill()
-		for c.lines.Scan() { // said before it died
-			if token, ok := strings.CutPrefix(c.lines.Text(), "ack "); ok {
+		if err := c.Cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		for line, more := c.Line(); more; line, more = c.Line() { // said before it died
+			if token, ok := strings.CutPrefix(line, "ack "); ok {
 				acked = append(acked, token)
 			}
 		}
-		c.cmd.Wait()
+		c.Kill()
 		checkKilled(t, path, acked)
 	}
 	if len(acked) < 100 {

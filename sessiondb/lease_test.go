@@ -17,12 +17,12 @@ func TestLeaseOfKilledProcessIsReclaimedAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := startChild(t, "hold", s.file.Path(), made.ID)
-	equal(t, "child", c.line(t), "held")
+	equal(t, "child", c.Next(), "held")
 	var held *HeldError
-	if _, err := s.TryTurn(t.Context(), made.ID, self(t), 0); !errors.As(err, &held) || held.Lease.Holder.PID != c.cmd.Process.Pid {
+	if _, err := s.TryTurn(t.Context(), made.ID, self(t), 0); !errors.As(err, &held) || held.Lease.Holder.PID != c.PID() {
 		t.Fatalf("a living holder's lease: %v", err)
 	}
-	c.kill()
+	c.Kill()
 	l, err := s.TryTurn(t.Context(), made.ID, self(t), 0)
 	if err != nil {
 		t.Fatalf("a dead holder's lease: %v", err)

@@ -1,17 +1,16 @@
 package sessiondb
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
-	"os/exec"
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"gatewayd/internal/peer"
 )
 
 // The tests start this binary again as another process that holds leases and appends rows, to be killed.
@@ -99,44 +98,8 @@ func childReplay() {
 	select {}
 }
 
-// child is another process on the same file.
-type child struct {
-	cmd   *exec.Cmd
-	in    io.Writer
-	lines *bufio.Scanner
-}
-
-func startChild(t *testing.T, what, path, session string, env ...string) *child {
+// startChild starts another process on the same file.
+func startChild(t *testing.T, what, path, session string, env ...string) *peer.Process {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "SESSIONDB_CHILD="+what, "SESSIONDB_PATH="+path, "SESSIONDB_SESSION="+session)
-	cmd.Env = append(cmd.Env, env...)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	c := &child{cmd, in, bufio.NewScanner(out)}
-	t.Cleanup(c.kill)
-	return c
-}
-
-func (c *child) line(t *testing.T) string {
-	t.Helper()
-	if !c.lines.Scan() {
-		t.Fatal("the child said nothing")
-	}
-	return c.lines.Text()
-}
-
-// kill ends the process with SIGKILL and takes its exit.
-func (c *child) kill() {
-	c.cmd.Process.Kill()
-	c.cmd.Wait()
+	return peer.Self(t, append([]string{"SESSIONDB_CHILD=" + what, "SESSIONDB_PATH=" + path, "SESSIONDB_SESSION=" + session}, env...)...)
 }

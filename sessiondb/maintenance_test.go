@@ -148,7 +148,7 @@ func TestEachMaintenanceBesideALiveWriterLosesNothing(t *testing.T) {
 	acked := int64(0)
 	more := func(t *testing.T) {
 		for range 5 {
-			if line := writer.line(t); len(line) < 3 || line[:3] != "ack" {
+			if line := writer.Next(); len(line) < 3 || line[:3] != "ack" {
 				t.Fatalf("the writer said %q", line)
 			}
 			acked++
@@ -169,7 +169,7 @@ func TestEachMaintenanceBesideALiveWriterLosesNothing(t *testing.T) {
 		}
 		more(t)
 	})
-	writer.kill()
+	writer.Kill()
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -189,8 +189,8 @@ func TestAReplayThatIsKilledIsBegunAgain(t *testing.T) {
 		a, b := startChild(t, "replay", path, ""), startChild(t, "replay", path, "")
 		for number(t, s, `SELECT count(*) FROM messages`) < at && t.Context().Err() == nil {
 		}
-		a.kill()
-		b.kill()
+		a.Kill()
+		b.Kill()
 		if n := number(t, s, `SELECT count(*) FROM messages`); n < 2*batches {
 			killed++
 		}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"gatewayd/internal/peer"
 	"gatewayd/internal/sqlite"
 	"gatewayd/internal/sqlite/steps"
 )
@@ -168,8 +169,8 @@ func (w work) cutBefore(t *testing.T, path string, n int) string {
 		env = append(env, "SESSIONDB_BACKUPS="+copiesOf(path))
 	}
 	c := startChild(t, "steps", path, w.name, env...)
-	said := c.line(t)
-	c.kill()
+	said := c.Next()
+	c.Kill()
 	if at, ok := strings.CutPrefix(said, "at "); ok {
 		return at
 	}
@@ -257,20 +258,20 @@ func TestSecondOpenerFinishesAKilledMigration(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "state.db")
 			opening, _ := findWork("open")
-			first := (*child)(nil)
+			var first *peer.Process
 			for n := 1; first == nil; n++ {
 				c := startChild(t, "steps", path, opening.name, "SESSIONDB_STEP="+strconv.Itoa(n))
-				if said := c.line(t); strings.HasPrefix(said, "at "+start) {
+				if said := c.Next(); strings.HasPrefix(said, "at "+start) {
 					first = c
-				} else if c.kill(); said == "done" {
+				} else if c.Kill(); said == "done" {
 					t.Fatalf("nothing begins with %q", start)
 				}
 			}
 			second := startChild(t, "wait", path, "")
-			equal(t, "second process", second.line(t), "begins")
-			first.kill()
-			equal(t, "second process", second.line(t), "open")
-			second.kill()
+			equal(t, "second process", second.Next(), "begins")
+			first.Kill()
+			equal(t, "second process", second.Next(), "open")
+			second.Kill()
 			s, _ := openStore(t, path)
 			sound(t, s)
 		})

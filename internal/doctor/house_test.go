@@ -1,11 +1,9 @@
 package doctor
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -19,6 +17,7 @@ import (
 
 	"gatewayd/config"
 	"gatewayd/internal/lastrun"
+	"gatewayd/internal/peer"
 	"gatewayd/internal/procfs"
 	"gatewayd/internal/sqlite"
 	"gatewayd/kanban"
@@ -42,21 +41,14 @@ print("open", flush=True)
 sys.stdin.readline()
 print(c.execute("SELECT count(*) FROM peers").fetchone()[0], flush=True)
 `, path)
-	in, err := cmd.StdinPipe()
-	need(t, err)
-	out, err := cmd.StdoutPipe()
-	need(t, err)
-	need(t, cmd.Start())
-	said := bufio.NewScanner(out)
-	if !said.Scan() || said.Text() != "open" {
-		t.Fatal("the peer did not open it")
-	}
+	p := peer.Start(t, cmd)
+	p.Want("open")
 	return func() {
-		_, _ = io.WriteString(in, "\n")
-		if !said.Scan() || said.Text() == "0" {
-			t.Errorf("the peer lost its row: %q", said.Text())
+		p.Say("")
+		if rows := p.Next(); rows == "0" {
+			t.Error("the peer lost its row")
 		}
-		need(t, cmd.Wait())
+		need(t, p.End())
 	}
 }
 

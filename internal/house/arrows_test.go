@@ -22,6 +22,7 @@ var arrows = []arrow{
 	{from: anywhere, to: "e2e", why: "tests of the whole are nobody's part"},
 	{from: anywhere, to: "internal/house", why: "the house's rules are tests"},
 	{from: anywhere, to: "internal/sqlite/faultfs", why: "disks are broken by tests alone"},
+	{from: anywhere, to: "internal/peer", why: "only tests start whoever they like"},
 	{from: anywhere, to: "internal/vigil", why: "only tests ask again and again"},
 	{from: "internal/problem", to: anywhere, why: "what everybody uses knows nobody"},
 	{from: "internal/procfs", to: anywhere, except: []string{"internal/problem", "internal/mutation"}, why: "what everybody uses knows nobody"},

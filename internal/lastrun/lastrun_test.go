@@ -4,12 +4,12 @@ import (
 	"bufio"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"gatewayd/internal/peer"
 	"gatewayd/internal/procfs"
 )
 
@@ -76,33 +76,18 @@ func TestTheNextStartKnowsHowTheLastRunEnded(t *testing.T) {
 
 func liveAndDie(t *testing.T, dir, role string, kill bool) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), roleVariable+"="+role, dirVariable+"="+dir)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	said := bufio.NewScanner(out)
-	if !said.Scan() {
-		t.Fatal("it did not begin")
-	}
+	p := peer.Self(t, roleVariable+"="+role, dirVariable+"="+dir)
+	p.Want("begun")
 	if !kill || role == "stuck" {
-		_, _ = fmt.Fprintln(in)
+		p.Say("")
 	}
-	if role == "stuck" && !said.Scan() {
-		t.Fatal("it did not begin to stop")
+	if role == "stuck" {
+		p.Want("stopping")
 	}
 	if kill {
-		_ = cmd.Process.Kill()
+		p.Kill()
 	}
-	_ = cmd.Wait()
+	_ = p.End()
 }
 
 func TestARunOfAnotherBootEndedWithTheMachine(t *testing.T) {

@@ -23,7 +23,7 @@ func TestEveryOtherProcessWithAFileOfTheDatabaseIsAHolder(t *testing.T) {
 	}
 	for _, path := range []string{f.Path(), link} {
 		found, err := Holders(path)
-		if err != nil || len(found) != 1 || found[0].PID != other.pid() || found[0].Lost || !strings.Contains(found[0].String(), "process") {
+		if err != nil || len(found) != 1 || found[0].PID != other.PID() || found[0].Lost || !strings.Contains(found[0].String(), "process") {
 			t.Errorf("%s: %v, %v", path, found, err)
 		}
 	}
@@ -32,11 +32,11 @@ func TestEveryOtherProcessWithAFileOfTheDatabaseIsAHolder(t *testing.T) {
 			t.Fatal(err)
 		}
 		found, err := Holders(f.Path())
-		if err != nil || len(found) != 1 || found[0].PID != other.pid() || !found[0].Lost {
+		if err != nil || len(found) != 1 || found[0].PID != other.PID() || !found[0].Lost {
 			t.Errorf("%s renamed: %v, %v", part, found, err)
 		}
 	}
-	other.end()
+	_ = other.End()
 	if found, err := Holders(f.Path()); err != nil || len(found) != 0 {
 		t.Errorf("after its end: %v, %v", found, err)
 	}
@@ -53,10 +53,10 @@ func TestADeletedGenerationIsHeldByWhoHasItOpen(t *testing.T) {
 			t.Fatal(err)
 		}
 		found, err := Holders(f.Path())
-		if err != nil || len(found) != 1 || found[0].PID != other.pid() || found[0].Lost != (part != "") {
+		if err != nil || len(found) != 1 || found[0].PID != other.PID() || found[0].Lost != (part != "") {
 			t.Errorf("%q deleted: %+v, %v", part, found, err)
 		}
-		other.end()
+		_ = other.End()
 	}
 }
 
@@ -113,7 +113,7 @@ func TestAProcessThatHidesItsFilesCountsByItsCommandLine(t *testing.T) {
 		path  string
 		found int
 	}{{f.Path(), 0}, {os.Args[0], 1}} { // the path of a database that the process was started with
-		if found := holdersIn(procfs.Scan{Hidden: []int{other.pid(), 1 << 30}}, hidden.path); len(found) != hidden.found {
+		if found := holdersIn(procfs.Scan{Hidden: []int{other.PID(), 1 << 30}}, hidden.path); len(found) != hidden.found {
 			t.Errorf("%s: %+v", hidden.path, found)
 		}
 	}

@@ -193,14 +193,14 @@ func TestALostGenerationIsSeenBehindTheNextOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Open(t.Context(), o)
-	if ClassOf(err) != LostWAL || !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), fmt.Sprintf("process %d ", other.pid())) {
+	if ClassOf(err) != LostWAL || !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), fmt.Sprintf("process %d ", other.PID())) {
 		t.Errorf("got %v", err)
 	}
 	if got := other.do("write once more"); !strings.Contains(got, "lost its -wal") {
 		t.Errorf("the holder was told %q", got)
 	}
 	other.must("close") // it captures what it wrote
-	if c := wantCapturesOf(t, o.Path, 1)[0]; c.Manifest.PID != other.pid() || !slices.Contains(replayed(t, c), "into the old") {
+	if c := wantCapturesOf(t, o.Path, 1)[0]; c.Manifest.PID != other.PID() || !slices.Contains(replayed(t, c), "into the old") {
 		t.Errorf("capture: %+v", c)
 	}
 	g := mustOpen(t, o)

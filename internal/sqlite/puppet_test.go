@@ -4,23 +4,21 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/ncruces/go-sqlite3"
+
+	"gatewayd/internal/peer"
 )
 
 const puppetPath = "GATEWAYD_TEST_SQLITE_PUPPET"
 
 // puppet is another process with the database open, which does what it is told.
 type puppet struct {
-	t     *testing.T
-	cmd   *exec.Cmd
-	in    io.WriteCloser
-	lines *bufio.Scanner
+	t *testing.T
+	*peer.Process
 }
 
 // puppetMain opens the database that the environment names and obeys one line at a time: "write UID", "close",
@@ -74,49 +72,16 @@ func newPuppet(t *testing.T, path string) *puppet {
 
 func newPuppetIn(t *testing.T, path, mode string) *puppet {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), puppetPath+"="+path, childMode+"="+mode)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	p := &puppet{t: t, cmd: cmd, in: in, lines: bufio.NewScanner(out)}
-	t.Cleanup(p.end)
-	p.want("ok")
+	p := &puppet{t, peer.Self(t, puppetPath+"="+path, childMode+"="+mode)}
+	p.Want("ok")
 	return p
 }
-
-func (p *puppet) pid() int { return p.cmd.Process.Pid }
 
 // do gives an order and waits for the answer.
 func (p *puppet) do(order string) string {
 	p.t.Helper()
-	if _, err := fmt.Fprintln(p.in, order); err != nil {
-		p.t.Fatal(err)
-	}
-	return p.read()
-}
-
-func (p *puppet) read() string {
-	p.t.Helper()
-	if !p.lines.Scan() {
-		p.t.Fatalf("the other process is gone: %v", p.lines.Err())
-	}
-	return p.lines.Text()
-}
-
-func (p *puppet) want(answer string) {
-	p.t.Helper()
-	if got := p.read(); got != answer {
-		p.t.Fatalf("the other process says %q, not %q", got, answer)
-	}
+	p.Say(order)
+	return p.Next()
 }
 
 func (p *puppet) must(order string) {
@@ -124,12 +89,6 @@ func (p *puppet) must(order string) {
 	if got := p.do(order); got != "ok" {
 		p.t.Fatalf("%s: the other process says %q", order, got)
 	}
-}
-
-// end lets the process go, once.
-func (p *puppet) end() {
-	p.in.Close()
-	p.cmd.Wait()
 }
 
 // halfWritten leaves a transaction open that has outgrown its cache: in rollback mode the journal is synced, and pages

@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"gatewayd/internal/problem"
@@ -86,7 +85,7 @@ func TestWhatAKilledWriterLeftInAReplacedDatabaseIsUndoneBeforeItIsCaptured(t *t
 	t.Parallel()
 	o, f, p := rollbackPair(t, nil)
 	p.must("half")
-	p.kill()
+	p.Kill()
 	replaceWith(t, f)
 	c, err := f.Capture(t.Context())
 	if err != nil {
@@ -106,7 +105,7 @@ func TestACaptureThatMayHoldHalfATransactionIsNotReplayed(t *testing.T) {
 	_, f, p := rollbackPair(t, nil)
 	copied := copyOf(t, f.Path())
 	p.must("half")
-	p.kill()
+	p.Kill()
 	if err := os.Rename(copied, f.Path()); err != nil {
 		t.Fatal(err)
 	}
@@ -180,10 +179,4 @@ func TestAReplacementThatSQLiteMeetsInATransactionIsTheReasonAtOnce(t *testing.T
 	if ClassOf(err) != Replaced || f.Reason() != ReasonReplaced {
 		t.Errorf("%v, reason %q", err, f.Reason())
 	}
-}
-
-// kill ends the process where it is.
-func (p *puppet) kill() {
-	p.cmd.Process.Signal(syscall.SIGKILL)
-	p.cmd.Wait()
 }

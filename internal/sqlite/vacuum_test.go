@@ -1,13 +1,13 @@
 package sqlite
 
 import (
-	"bufio"
 	"context"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
+	"gatewayd/internal/peer"
 	"gatewayd/internal/problem"
 )
 
@@ -87,24 +87,9 @@ func TestMaintenanceThatNeedsAFileAloneRefusesAProcessThatHoldsIt(t *testing.T) 
 // holdOpen starts a process that has a file open and nothing else, until release.
 func holdOpen(t testing.TB, path string) (release func()) {
 	t.Helper()
-	cmd := exec.Command("sh", "-c", `exec 3<>"$1"; echo held; read end`, "sh", path)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if said, _ := bufio.NewReader(out).ReadString('\n'); said != "held\n" {
-		t.Fatalf("the holder said %q", said)
-	}
-	release = func() { in.Close(); cmd.Wait() }
-	t.Cleanup(release)
-	return release
+	p := peer.Start(t, exec.Command("sh", "-c", `exec 3<>"$1"; echo held; read end`, "sh", path))
+	p.Want("held")
+	return func() { _ = p.End() }
 }
 
 // The pages of a damaged database are evidence: a vacuum would write the file anew without a word about what it lost.

@@ -1,9 +1,7 @@
 package dispatch
 
 import (
-	"bufio"
 	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -12,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"gatewayd/internal/peer"
 	"gatewayd/internal/sqlite"
 	"gatewayd/kanban"
 )
@@ -37,9 +36,8 @@ for line in sys.stdin:
 `
 
 type python struct {
-	t   *testing.T
-	in  io.Writer
-	out *bufio.Scanner
+	t *testing.T
+	*peer.Process
 }
 
 func newPython(t *testing.T) *python {
@@ -48,22 +46,14 @@ func newPython(t *testing.T) *python {
 	if err != nil {
 		t.Skip("python3 is not installed: a dispatcher in Python beside ours is NOT tested")
 	}
-	cmd := exec.Command(path, "-c", pyDispatcher)
-	in, err := cmd.StdinPipe()
-	must(t, err)
-	out, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
-	t.Cleanup(func() { _ = in.Close(); _ = cmd.Wait() })
-	return &python{t, in, bufio.NewScanner(out)}
+	return &python{t, peer.Start(t, exec.Command(path, "-c", pyDispatcher))}
 }
 
 func (p *python) says(order, path, want string) {
 	p.t.Helper()
-	_, err := io.WriteString(p.in, order+" "+path+"\n")
-	must(p.t, err)
-	if !p.out.Scan() || p.out.Text() != want {
-		p.t.Errorf("python: %s %s: %q, want %q", order, path, p.out.Text(), want)
+	p.Say(order + " " + path)
+	if said, _ := p.Line(); said != want {
+		p.t.Errorf("python: %s %s: %q, want %q", order, path, said, want)
 	}
 }
 
