@@ -194,19 +194,19 @@ func (g *Gateway) ended(c *conversation, j *job) (withdraw, again bool) {
 		}
 	}
 	c.steers = nil
+	if withdraw = j.err != nil && j.say.waiting && context.Cause(t.ctx) == Stop && !t.displaced; withdraw {
+		g.log.Info("accepted message stopped before its turn began", "session", c.id, "turn", t.id, "uid", j.say.UID)
+		t.feed.put(Event{Kind: EventNotice, UID: j.say.UID, Text: fmt.Sprintf("Stopped before its turn began, and taken back: %.80q", j.say.Text)})
+	}
 	t.feed.end(&j.result)
-	if j.err != nil && j.say.waiting {
-		switch cause := context.Cause(t.ctx); {
-		case t.displaced && !g.draining:
+	if j.err != nil && j.say.waiting && !withdraw {
+		if t.displaced && !g.draining {
 			j.result, j.err, j.say.Mode = Result{}, nil, ModeQueue
 			c.behindUrgent(j)
 			return false, true
-		case cause == Stop && !t.displaced:
-			withdraw = true
-		default:
-			g.missed[c.id]++
-			j.err = errTriedAgain(j.err)
 		}
+		g.missed[c.id]++
+		j.err = errTriedAgain(j.err)
 	}
 	g.turns++
 	r := j.result

@@ -345,11 +345,16 @@ func TestAStoppedMessageThatHadNotBegunIsNotSaidLater(t *testing.T) {
 	h := newHouse(t, nil, fakellm.Text{Text: "one"}, fakellm.Text{Text: "two"})
 	h.say(Say{Text: "first"})
 	l := h.held("s1")
-	h.post(Say{Text: "waits for the other process"})
+	w := watching(t, h)
+	said := h.post(Say{Text: "waits for the other process"})
 	until(t, h, "waiting for the lease", func(s Status) bool { return len(s.Running) == 1 })
 	if !h.Interrupt("s1", Stop) {
 		t.Error("there was no turn to stop")
 	}
+	if e := w.until(EventNotice); e.UID != said.UID || !strings.Contains(e.Text, "waits for the other process") {
+		t.Errorf("told %+v", e)
+	}
+	w.leave()
 	until(t, h, "stopped", func(s Status) bool { return s.Conversations == 0 })
 	if got := h.inbox(); len(got) != 0 {
 		t.Errorf("inbox %q", got)

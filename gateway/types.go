@@ -112,7 +112,7 @@ type Event struct {
 
 	Seq      int64     // of a watcher's events: grows, so that one who attaches again knows what he has seen
 	Turn     string    // of a watcher's events: the turn
-	UID      string    // of EventTurn: of the message that it answers
+	UID      string    // of EventTurn: of the message that it answers; of EventNotice: of one that was stopped before its turn began
 	Life     string    // of EventWatching: the daemon's; where it is another one, a turn is told anew and not on
 	Result   *Result   // of EventEnded
 	Approval *Approval // of EventApproval and EventDecided; read-only

@@ -19,6 +19,7 @@ import (
 	"gatewayd/gateway/provider"
 	"gatewayd/internal/fakellm"
 	"gatewayd/internal/problem"
+	"gatewayd/internal/vigil"
 	"gatewayd/sessiondb"
 )
 
@@ -205,6 +206,35 @@ func TestARunIsStopped(t *testing.T) {
 	rows, err := h.store.Messages(t.Context(), "s", sessiondb.MessageFilter{})
 	if err != nil || len(rows) != 2 || rows[0].Content != "first" {
 		t.Errorf("%+v %v", rows, err)
+	}
+}
+
+// A run that is stopped while its turn waits for another process has its end at once.
+func TestARunThatIsStoppedBeforeItsTurnBeganHasItsEnd(t *testing.T) {
+	h := newHouse(t, nil)
+	if _, err := h.store.CreateSession(t.Context(), sessiondb.NewSession{ID: "s"}); err != nil {
+		t.Fatal(err)
+	}
+	holder, err := sessiondb.SelfHolder("another process")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := h.store.TryTurn(t.Context(), "s", holder, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := h.start("waits")
+	if !vigil.Until(30*time.Second, t.Context().Done(), func() bool { return len(h.chat.Status().Running) == 1 }) {
+		t.Fatal("its turn has not come")
+	}
+	if _, err := h.desk.Stop(t.Context(), "k", run.ID); err != nil {
+		t.Fatal(err)
+	}
+	if last := h.awaits(run.ID, "run.cancelled"); !strings.Contains(string(last.Body), "nothing of it was said") {
+		t.Errorf("%s", last.Body)
+	}
+	if err := h.store.Release(t.Context(), l); err != nil {
+		t.Fatal(err)
 	}
 }
 

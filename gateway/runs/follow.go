@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gatewayd/gateway"
+	"gatewayd/internal/mutation"
 	"gatewayd/sessiondb"
 )
 
@@ -89,6 +90,8 @@ func (f *follower) hear(e gateway.Event) {
 		if stopping {
 			f.desk.opts.Chat.InterruptMessage(f.run.Session, uid, gateway.Stop)
 		}
+	case e.Kind == gateway.EventNotice && e.UID == uid && !mutation.On("stopped-early-is-not-heard"):
+		f.finish(stoppedEarly)
 	case f.turn == "" || e.Turn != f.turn:
 	case e.Kind == gateway.EventEnded && e.Result != nil:
 		f.ended(*e.Result)

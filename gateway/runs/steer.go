@@ -39,12 +39,14 @@ func (f *follower) tellStopping() {
 	}
 }
 
+var stoppedEarly = end{status: sessiondb.RunCancelled, reason: "stopped before its turn began; nothing of it was said"}
+
 // cancelled ends a run whose turn had not begun.
 func (f *follower) cancelled() {
 	f.serial.Lock()
 	defer f.serial.Unlock()
 	if !f.over {
-		f.finish(end{status: sessiondb.RunCancelled, reason: "stopped before its turn began; nothing of it was said"})
+		f.finish(stoppedEarly)
 	}
 }
 

@@ -36,6 +36,7 @@ var List = []Mutation{
 	{"long-turns-are-told-without-texts", "gateway", "TestWhoComesIntoALongTurnHearsAllOfIt"},
 	{"run-before-its-message", "sessiondb", "TestKilledBeforeEachStatement"},
 	{"displaced-messages-are-withdrawn", "gateway", "TestAMessageThatAnotherOneKeptFromBeginningComesNext"},
+	{"stopped-early-is-not-heard", "gateway/runs", "TestARunThatIsStoppedBeforeItsTurnBeganHasItsEnd"},
 	{"steers-are-dropped", "gateway", "TestASteerThatCouldNotBeStoredIsSaidLater"},
 	{"unbegun-sessions-stay", "e2e", "TestAKillBehindAToldHistoryLeavesNoSession"},
 	{"busy-slots-are-not-asked", "gateway/provider", "TestAServerThatIsBusyWithThePromptIsAlive"},
