@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,6 +40,12 @@ func mcpMain(role string) int {
 				}
 			}
 		}()
+	case "restless":
+		return restless()
+	case "ancient":
+		_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+		fmt.Println(`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"1999-01-01","capabilities":{"tools":{}},"serverInfo":{"name":"old","version":"1"}}}`)
+		select {}
 	case "orphans":
 		_ = exec.Command("/bin/sh", "-c", "(setsid sleep 611 &) ; trap '' TERM; (trap '' TERM; sleep 612) & ").Run()
 	}
@@ -69,7 +76,13 @@ func mcpServerOf(role string) *mcp.Server {
 		return text("%s", strings.Join(os.Environ(), "\n")), nil
 	})
 	add("die", nil, func(map[string]any) (*mcp.CallToolResult, error) { os.Exit(4); return nil, nil })
-	add("hang", nil, func(map[string]any) (*mcp.CallToolResult, error) { select {} })
+	mcp.AddTool(s, &mcp.Tool{Name: "hang"}, func(ctx context.Context, _ *mcp.CallToolRequest, _ map[string]any) (*mcp.CallToolResult, any, error) {
+		if role == "http" { // it runs in this very process
+			<-ctx.Done()
+			return nil, nil, ctx.Err()
+		}
+		select {}
+	})
 	add("fail", nil, func(map[string]any) (*mcp.CallToolResult, error) { return nil, fmt.Errorf("bad token hunter22-secret") })
 	add("big", nil, func(map[string]any) (*mcp.CallToolResult, error) {
 		return text("%s", strings.Repeat("ä", maxMCPResult)), nil
@@ -95,6 +108,27 @@ func mcpServerOf(role string) *mcp.Server {
 		}{3}, nil
 	})
 	return s
+}
+
+// restless is a server whose list of tools is another one each time that it is read. Its tool says how often that was.
+func restless() int {
+	lists := 0
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		var ask struct {
+			ID     json.RawMessage
+			Method string
+		}
+		_ = json.Unmarshal(in.Bytes(), &ask)
+		switch ask.Method {
+		case "initialize":
+			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":%q,"capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"r","version":"1"}}}`+"\n", ask.ID, mcpProtocol)
+		case "tools/list":
+			lists++
+			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"n","description":"%d","inputSchema":{"type":"object"}}]}}`+"\n", ask.ID, lists)
+			fmt.Println(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+		}
+	}
+	return 0
 }
 
 // program is this test binary as a server.
@@ -227,13 +261,16 @@ func TestMisbehavingProgramsCostNobodyElseAnything(t *testing.T) {
 	missing := program(t, "good")
 	missing.Argv = []string{"/no/such/program"}
 	m, stop := runMCP(t, map[string]MCPServer{
-		"good": program(t, "good"), "garbage": program(t, "garbage"), "flood": program(t, "flood"), "mute": mute, "dies": program(t, "dies"), "missing": missing,
+		"good": program(t, "good"), "garbage": program(t, "garbage"), "flood": program(t, "flood"), "ancient": program(t, "ancient"), "mute": mute, "dies": program(t, "dies"), "missing": missing,
 	})
 	reached(t, m)
 	for _, st := range m.Status() {
 		want := map[string]string{"good": "connected", "garbage": "connected", "flood": "connected"}[st.Name]
 		if want == "" && (st.State == "connected" || st.Tools > 0) || want != "" && st.State != want {
 			t.Errorf("%+v", st)
+		}
+		if st.Name == "ancient" && !strings.Contains(st.Reason, "1999-01-01") {
+			t.Errorf("it does not say what is wrong: %+v", st)
 		}
 		if strings.Contains(st.Reason, "hunter22") {
 			t.Errorf("%s shows a secret: %s", st.Name, st.Reason)
@@ -253,33 +290,36 @@ func TestMisbehavingProgramsCostNobodyElseAnything(t *testing.T) {
 func TestAResultThatIsTooLargeCostsItsCallOnly(t *testing.T) {
 	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return mcpServerOf("http") }, &mcp.StreamableHTTPOptions{JSONResponse: true})
 	web := httptest.NewServer(handler)
-	defer web.Close()
+	t.Cleanup(web.Close)
 	events := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return mcpServerOf("http") }, nil))
-	defer events.Close()
+	t.Cleanup(events.Close)
 	for name, conf := range map[string]MCPServer{
 		"program": program(t, "good"),
 		"json":    {URL: web.URL, Timeout: 20 * time.Second, ConnectTimeout: 20 * time.Second},
 		"events":  {URL: events.URL, Timeout: 20 * time.Second, ConnectTimeout: 20 * time.Second},
 	} {
-		m, stop := runMCP(t, map[string]MCPServer{name: conf})
-		tools := reached(t, m)
-		began := time.Now()
-		r := tools["huge"].call(soon(t), map[string]any{})
-		if !r.Err || r.Effect != EffectUnknown || strings.Contains(r.Content, "did not answer within") || len(r.Content) > 1_000 || time.Since(began) > 15*time.Second {
-			t.Errorf("%s, after %v: %.300s (%s)", name, time.Since(began), r.Content, r.Effect)
-		}
-		if name == "program" && !strings.Contains(r.Content, "more than 8 MiB") {
-			t.Errorf("it does not say why: %s", r.Content)
-		}
-		for ctx := soon(t); ; rest(ctx, 50*time.Millisecond) { // and it is reached again
-			if r = tools["echo"].call(ctx, map[string]any{"text": "hi"}); r.Content == "echo hi" || ctx.Err() != nil {
-				break
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m, stop := runMCP(t, map[string]MCPServer{name: conf})
+			tools := reached(t, m)
+			began := time.Now()
+			r := tools["huge"].call(soon(t), map[string]any{})
+			if !r.Err || r.Effect != EffectUnknown || strings.Contains(r.Content, "did not answer within") || len(r.Content) > 1_000 || time.Since(began) > 15*time.Second {
+				t.Errorf("%s, after %v: %.300s (%s)", name, time.Since(began), r.Content, r.Effect)
 			}
-		}
-		if r.Content != "echo hi" {
-			t.Errorf("%s: %+v", name, r)
-		}
-		stop()
+			if name == "program" && !strings.Contains(r.Content, "more than 8 MiB") {
+				t.Errorf("it does not say why: %s", r.Content)
+			}
+			for ctx := soon(t); ; rest(ctx, 50*time.Millisecond) { // and it is reached again
+				if r = tools["echo"].call(ctx, map[string]any{"text": "hi"}); r.Content == "echo hi" || ctx.Err() != nil {
+					break
+				}
+			}
+			if r.Content != "echo hi" {
+				t.Errorf("%s: %+v", name, r)
+			}
+			stop()
+		})
 	}
 }
 
@@ -339,6 +379,63 @@ func TestAChangedListIsNoticed(t *testing.T) {
 	for ctx := soon(t); len(m.Tools(t.Context())) == before; rest(ctx, 10*time.Millisecond) {
 		if ctx.Err() != nil {
 			t.Fatal("it was not noticed")
+		}
+	}
+}
+
+func TestAListThatNeverRestsIsReadOnceInAWhile(t *testing.T) {
+	began := time.Now()
+	m, _ := runMCP(t, map[string]MCPServer{"box": program(t, "restless")})
+	for ctx := soon(t); ; rest(ctx, 10*time.Millisecond) {
+		var lists int
+		if _, err := fmt.Sscanf(reached(t, m)["n"].spec.Description, "[of the MCP server box] %d", &lists); err != nil || ctx.Err() != nil {
+			t.Fatalf("%+v, %v", m.Status(), err)
+		}
+		switch took := time.Since(began); {
+		case lists >= 3 && took < mcpBackoff:
+			t.Fatalf("read %d times in %v", lists, took)
+		case lists >= 3:
+			return
+		}
+	}
+}
+
+func TestAnAddressThatHangsOrForgetsUsCostsItsCallOnly(t *testing.T) {
+	server := func() http.Handler {
+		s := mcpServerOf("http")
+		t.Cleanup(func() {
+			for session := range s.Sessions() {
+				_ = session.Close()
+			}
+		})
+		return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil)
+	}
+	var now atomic.Pointer[http.Handler]
+	first, second := server(), server()
+	now.Store(&first)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*now.Load()).ServeHTTP(w, r) }))
+	defer web.Close()
+	defer web.CloseClientConnections()
+	m, stop := runMCP(t, map[string]MCPServer{"web": {URL: web.URL, Timeout: time.Second, ConnectTimeout: 20 * time.Second}})
+	defer stop()
+	tools := reached(t, m)
+	if r := tools["hang"].call(soon(t), map[string]any{}); !r.Err || r.Effect != EffectUnknown || !strings.Contains(r.Content, "did not answer within 1s") {
+		t.Errorf("%+v", r)
+	}
+	if r := tools["echo"].call(soon(t), map[string]any{"text": "hi"}); r.Content != "echo hi" {
+		t.Errorf("after a call that hung: %+v", r)
+	}
+	now.Store(&second) // it was started anew and knows no session
+	if r := tools["echo"].call(soon(t), map[string]any{"text": "hi"}); !r.Err {
+		t.Errorf("%+v", r)
+	}
+	for ctx := soon(t); ; rest(ctx, 20*time.Millisecond) {
+		r := tools["echo"].call(ctx, map[string]any{"text": "hi"})
+		if r.Content == "echo hi" {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("it is not reached again: %+v %+v", r, m.Status())
 		}
 	}
 }
