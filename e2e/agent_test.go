@@ -47,6 +47,48 @@ func TestAgentLaneCompletesACard(t *testing.T) {
 	d.stop()
 }
 
+// A card that its agent did not end says what happened and what to do, in a sentence and without the log's lines.
+func TestACardSaysWhyItsAgentDidNotEndIt(t *testing.T) {
+	t.Parallel()
+	k := hasty()
+	k.iterations, k.retries = 2, 0
+	k.more = "kanban: {lanes: {helper: {preset: agent}}}\n"
+	w := newScene(t, k, func(r fakellm.Request) fakellm.Response {
+		switch {
+		case strings.Contains(string(r.Body), "only talks"):
+			return fakellm.Text{Text: "I would say that it is done."}
+		case strings.Contains(string(r.Body), "never ends"):
+			return run("echo again")
+		}
+		return fakellm.Error{Status: http.StatusUnauthorized, Message: "no such key"}
+	})
+	if _, errs, code := cli(t, w.home, "kanban", "boards", "create", "default"); code != 0 {
+		t.Fatal(errs)
+	}
+	for title, want := range map[string][]string{
+		"only talks":  {"crashed", "without a call of kanban_complete or kanban_block", "I would say that it is done."},
+		"never ends":  {"timed_out", "all steps of its turn were used up; raise agent.max_iterations", "max_iterations_reached(2/2)"},
+		"has no keys": {"crashed", "no such key", "check the API key"},
+	} {
+		var made struct{ Task card }
+		w.call(http.MethodPost, "/api/boards/default/tasks", map[string]any{"title": title, "assignee": "helper", "max_retries": 1}, &made)
+		w.until(title+" is blocked", func() bool { return w.cards("default")[made.Task.ID].Status == "blocked" })
+		var detail struct {
+			Runs []struct{ Outcome, Error string }
+		}
+		w.call(http.MethodGet, "/api/boards/default/tasks/"+made.Task.ID, nil, &detail)
+		if len(detail.Runs) != 1 {
+			t.Fatalf("%s: %+v", title, detail.Runs)
+		}
+		for _, word := range want {
+			if said := detail.Runs[0].Outcome + ": " + detail.Runs[0].Error; !strings.Contains(said, word) || strings.Contains(said, `"level"`) {
+				t.Errorf("%s: it lacks %q: %s", title, word, said)
+			}
+		}
+	}
+	w.stop()
+}
+
 // A model that answers garbage ends the turn in words; the daemon, and the conversation, go on.
 func TestGarbageFromTheModelEndsInWords(t *testing.T) {
 	t.Parallel()

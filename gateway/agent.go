@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -45,12 +46,12 @@ const workerPrompt = "You are a worker of gatewayd. The user message is a card o
 // reminder is for a model that answered and forgot to end its card; one reminder saves a whole run.
 const reminder = "Your card is still open. Call kanban_complete with a summary if it is done, or kanban_block with the reason if it cannot be done now."
 
-// Work runs the turn of a card, writes what a person should find in the worker's log to out, and gives the process's exit code. A
-// run has a session of its own; the next run of the card begins a new one.
-func (g *Gateway) Work(ctx context.Context, card Card, out io.Writer) int {
+// Work runs the turn of a card, writes what a person should find in the worker's log to out, and gives the process's exit code; why
+// is for who reads the card, where the turn did not end it: what happened and what to do. A run has a session of its own; the next
+// run of the card begins a new one.
+func (g *Gateway) Work(ctx context.Context, card Card, out io.Writer) (code int, why string) {
 	if about := g.tuned().Model.Describe(); about.Offline {
-		fmt.Fprintf(out, "no model is connected, so this lane cannot work: set model.base_url and model.name in config.yaml, or give the lane another preset\n")
-		return ExitUnusable
+		return ExitUnusable, "no model is connected, so this lane cannot work: set model.base_url and model.name in config.yaml, or give the lane another preset"
 	}
 	defer card.beat()()
 	text := card.Text
@@ -60,24 +61,27 @@ func (g *Gateway) Work(ctx context.Context, card Card, out io.Writer) int {
 			Title: card.Task, Dir: card.Dir, Text: text,
 		}, workerLog(out, card.Active))
 		if err != nil {
-			fmt.Fprintf(out, "\n%v\n", err)
-			return exitOf(err, "")
+			return exitOf(err, ""), err.Error()
 		}
 		fmt.Fprintf(out, "\n%s\n[session %s, %s, %d model calls]\n", result.Text, result.Session, result.ExitReason, result.Calls)
 		switch {
 		case card.Ended != nil && card.Ended():
-			return ExitDone
+			return ExitDone, ""
 		case result.FinishReason == finishBudget && !mutation.On("used-up-budget-is-done"):
-			return ExitTimedOut
+			return ExitTimedOut, result.because("all steps of its turn were used up; raise agent.max_iterations, or ask for less in one card")
 		case result.Error != nil:
-			return exitOf(result.Error, result.Class)
+			return exitOf(result.Error, result.Class), result.because(strings.Trim(result.Error.Thing+" "+result.Error.What+"; "+result.Error.Remedy, "; "))
 		case !result.Completed:
-			return ExitFailed
+			return ExitFailed, result.because(result.Text)
 		}
-		text = reminder
+		text, why = reminder, result.because(fmt.Sprintf("the model was reminded and answered without a call of kanban_complete or kanban_block; many small models cannot call tools. It said: %.200q", result.Text))
 	}
-	fmt.Fprintln(out, "the model ended without completing or blocking its card")
-	return ExitDone
+	return ExitDone, why
+}
+
+// because says where to look, too.
+func (r Result) because(what string) string {
+	return fmt.Sprintf("%s (%s, session %s)", what, r.ExitReason, r.Session)
 }
 
 // beat keeps the claim for as long as the worker works, also in a command that says nothing for hours. A turn that hangs is the

@@ -37,19 +37,20 @@ func TestAWorkersExitCodeTellsWhoIsToBlame(t *testing.T) {
 		code   int
 		board  string
 		log    string
+		why    string // nothing where the card was ended
 	}{
 		"done": {
 			[]fakellm.Response{fakellm.ToolCall{Name: "kanban_comment", Args: map[string]any{"body": "hm"}}, complete, fakellm.Text{Text: "ended"}},
-			ExitDone, "comment hm; complete made it", "> kanban_complete",
+			ExitDone, "comment hm; complete made it", "> kanban_complete", "",
 		},
 		"blocked": {
 			[]fakellm.Response{fakellm.ToolCall{Name: "kanban_block", Args: map[string]any{"reason": "no key"}}, fakellm.Text{Text: "x"}},
-			ExitDone, "block no key", "no key",
+			ExitDone, "block no key", "no key", "",
 		},
-		"reminded":     {[]fakellm.Response{fakellm.Text{Text: "I am done"}, complete, fakellm.Text{Text: "x"}}, ExitDone, "complete made it", "I am done"},
-		"forgotten":    {[]fakellm.Response{fakellm.Text{Text: "a"}, fakellm.Text{Text: "b"}}, ExitDone, "", "without completing"},
-		"rate limited": {[]fakellm.Response{fakellm.Error{Status: 429, Message: "slow down"}}, ExitRateLimited, "", "slow down"},
-		"no right":     {[]fakellm.Response{fakellm.Error{Status: 401}}, ExitUnusable, "", "could not answer"},
+		"reminded":     {[]fakellm.Response{fakellm.Text{Text: "I am done"}, complete, fakellm.Text{Text: "x"}}, ExitDone, "complete made it", "I am done", ""},
+		"forgotten":    {[]fakellm.Response{fakellm.Text{Text: "a"}, fakellm.Text{Text: "b"}}, ExitDone, "", "b", `without a call of kanban_complete or kanban_block; many small models cannot call tools. It said: "b" (text_response, session `},
+		"rate limited": {[]fakellm.Response{fakellm.Error{Status: 429, Message: "slow down"}}, ExitRateLimited, "", "slow down", "could not answer: slow down"},
+		"no right":     {[]fakellm.Response{fakellm.Error{Status: 401}}, ExitUnusable, "", "could not answer", "check the API key"},
 		"used up": {
 			[]fakellm.Response{
 				fakellm.ToolCall{Name: "kanban_comment", Args: map[string]any{"body": "1"}},
@@ -57,10 +58,10 @@ func TestAWorkersExitCodeTellsWhoIsToBlame(t *testing.T) {
 				fakellm.Text{},
 				fakellm.Text{Text: "half done"},
 			},
-			ExitTimedOut, "comment 1; comment 2", "half done",
+			ExitTimedOut, "comment 1; comment 2", "half done", "all steps of its turn were used up; raise agent.max_iterations, or ask for less in one card (max_iterations_reached(2/2)",
 		},
-		"refused":                         {[]fakellm.Response{fakellm.Error{Status: 400, Message: "bad"}}, ExitFailed, "", "bad"},
-		"done before the provider failed": {[]fakellm.Response{complete, fakellm.Error{Status: 400, Message: "bad"}}, ExitDone, "complete made it", "bad"},
+		"refused":                         {[]fakellm.Response{fakellm.Error{Status: 400, Message: "bad"}}, ExitFailed, "", "bad", "could not answer: bad; "},
+		"done before the provider failed": {[]fakellm.Response{complete, fakellm.Error{Status: 400, Message: "bad"}}, ExitDone, "complete made it", "bad", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := &desk{}
@@ -72,9 +73,12 @@ func TestAWorkersExitCodeTellsWhoIsToBlame(t *testing.T) {
 				}
 			}, c.script...)
 			var log strings.Builder
-			code := h.Work(soon(t), Card{Board: "default", Task: "t_1", Run: 7, Text: "do it", Dir: t.TempDir(), Ended: ended}, &log)
+			code, why := h.Work(soon(t), Card{Board: "default", Task: "t_1", Run: 7, Text: "do it", Dir: t.TempDir(), Ended: ended}, &log)
 			if got := strings.Join(d.said, "; "); code != c.code || got != c.board || !strings.Contains(log.String(), c.log) {
 				t.Errorf("code %d, want %d; board heard %q; log:\n%s", code, c.code, got, log.String())
+			}
+			if !strings.Contains(why, c.why) || c.board == "" && why == "" || c.why == "" && c.board != "" && why != "" {
+				t.Errorf("it says %q, which lacks %q", why, c.why)
 			}
 			session, err := h.store.SessionByKey(t.Context(), "card:default:t_1:7")
 			if err != nil {
@@ -88,8 +92,8 @@ func TestAWorkersExitCodeTellsWhoIsToBlame(t *testing.T) {
 func TestAWorkerWithoutAModelSaysSo(t *testing.T) {
 	h := newHouse(t, func(o *Options) { o.Model = provider.Offline() })
 	var log strings.Builder
-	if code := h.Work(soon(t), Card{Task: "t_1", Text: "do it"}, &log); code != ExitUnusable || !strings.Contains(log.String(), "model.base_url") {
-		t.Errorf("code %d: %s", code, log.String())
+	if code, why := h.Work(soon(t), Card{Task: "t_1", Text: "do it"}, &log); code != ExitUnusable || !strings.Contains(why, "model.base_url") {
+		t.Errorf("code %d: %s", code, why)
 	}
 }
 
@@ -112,7 +116,7 @@ func TestAWorkerKeepsItsClaimThroughALongSilence(t *testing.T) {
 		default:
 		}
 	}}
-	if code := h.Work(soon(t), card, &log); code != ExitDone || !strings.Contains(log.String(), "at last") {
+	if code, _ := h.Work(soon(t), card, &log); code != ExitDone || !strings.Contains(log.String(), "at last") {
 		t.Errorf("code %d: %s", code, log.String())
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"gatewayd/internal/problem"
 	"gatewayd/internal/procfs"
 	"gatewayd/kanban"
+	"gatewayd/kanban/worker"
 	"gatewayd/reaper"
 	"gatewayd/sessiondb"
 )
@@ -35,7 +36,13 @@ func (c *cli) workerVerb() *cobra.Command {
 				if err := register(ctx, h, b); err != nil {
 					return err
 				}
-				code, err := work(ctx, c, h, b)
+				code, why, err := work(ctx, c, h, b)
+				if err != nil {
+					why = textOf(err)
+				}
+				if why != "" {
+					fmt.Fprint(c.std.out, worker.LastWord(why))
+				}
 				if err == nil && code != gateway.ExitDone {
 					err = codeError(code)
 				}
@@ -56,30 +63,29 @@ func register(ctx context.Context, h house, b *kanban.Board) error {
 }
 
 // work runs the card's turn against this home's model and store, beside the daemon.
-func work(ctx context.Context, c *cli, h house, b *kanban.Board) (code int, err error) {
+func work(ctx context.Context, c *cli, h house, b *kanban.Board) (code int, why string, err error) {
 	log, relay := relayed(h.Log, levelOf(h.Log), c.std.err, false)
 	defer relay.Flush(flushMost)
 	answers, how := chosen(ctx, h.Loaded, provider.JoinGates(h.Home, log), log)
 	if answers.model.Describe().Offline {
-		fmt.Fprintf(c.std.err, "no model: %s\n", how)
-		return gateway.ExitUnusable, nil
+		return gateway.ExitUnusable, "no model: " + how, nil
 	}
 	store, err := sessiondb.Open(ctx, storeOptions(h.Config, log))
 	if err != nil {
-		return 0, err
+		return 0, "", err
 	}
 	defer store.Close()
 	starter, err := reaper.New(reaper.Options{Dir: filepath.Join(h.Home, "keepers"), Log: log, Spares: -1})
 	if err != nil {
-		return 0, err
+		return 0, "", err
 	}
 	options, err := gatewayOptions(h.Loaded, starter, store)
 	if err != nil {
-		return 0, err
+		return 0, "", err
 	}
 	text, err := taskText(ctx, h, b)
 	if err != nil {
-		return 0, err
+		return 0, "", err
 	}
 	desk := deskOf(h.Loaded, &shelf{Root: h.root, config: h.Config, log: log, current: b.Slug(), held: map[kanban.Slug]*kanban.Board{b.Slug(): b}}, h.workerFence(b.Slug()), h.speaker())
 	verbs, ended := tool.BoardTools(&desk)
@@ -87,7 +93,8 @@ func work(ctx context.Context, c *cli, h house, b *kanban.Board) (code int, err 
 	options.Log, options.Tools = log, options.Tools.With(verbs...)
 	defer withServers(ctx, &options, h.Loaded, starter, log)()
 	card := gateway.Card{Board: string(b.Slug()), Task: h.Worker.Task, Run: h.Worker.Run, Text: text, Dir: h.Worker.Workspace, Ended: ended, Active: keepsClaim(ctx, h, b)}
-	return gateway.New(options).Work(ctx, card, c.std.out), nil
+	code, why = gateway.New(options).Work(ctx, card, c.std.out)
+	return code, why, nil
 }
 
 // taskText is the text that the dispatcher wrote for this run, or what the board says now.

@@ -153,6 +153,8 @@ var List = []Mutation{
 	{"people-of-a-group-meet", "gateway/route", "TestWhoSharesAConversation"},
 	{"commands-do-not-ask-whether-a-turn-runs", "gateway/slash", "TestCommandsThatChangeATranscriptAreRefusedBesideATurn"},
 	{"end-of-input-leaves-the-turn", "cmd/gatewayd", "TestTheEndOfInputClosesTheTurnsThatWereBegun"},
+	{"default-is-a-models-name", "gateway/slash", "TestTheConfiguredModelMayAnswerOneMessage"},
+	{"card-has-the-log-for-words", "e2e", "TestACardSaysWhyItsAgentDidNotEndIt"},
 	{"command-needs-its-whole-name", "gateway/slash", "TestWhatIsACommandAndWhatIsAText"},
 	{"breaker-stays-latched", "gateway/provider", "TestTheBreakerOpensProbesAndCloses"},
 	{"silence-is-never-stale", "gateway/provider", "TestCommentsDoNotLookAlive"},

@@ -185,8 +185,12 @@ func (d *Dispatcher) verdict(w *attached) Verdict {
 		exit.Kind, cause = worker.Stopped, OperatorOf
 	}
 	v := Classify(exit, w.ending, cause, limit)
-	if v.Outcome == kanban.OutcomeCrashed {
-		v.Error = withOutput(v.Error, worker.LastOutput(w.proc.Output()))
+	output := w.proc.Output()
+	switch {
+	case v.Outcome == kanban.OutcomeCrashed:
+		v.Error = withOutput(v.Error, worker.LastOutput(output))
+	case exit.Kind == worker.Exited: // its time or its steps were up, or its provider asked to wait
+		v.Error = withOutput(v.Error, worker.Why(output))
 	}
 	return v
 }

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"gatewayd/internal/mutation"
 )
 
 // A Hermes worker prints its exit code as its last line, for a dispatcher that could not wait for it.
@@ -20,6 +22,23 @@ func TrailerCode(tail string) (code int, ok bool) {
 	return code, err == nil
 }
 
+// lastWord is how our own agent says, as the last line of its log, why its card is not ended.
+var lastWord = regexp.MustCompile(`(?m)^\[the card is not ended\] (.*)$`)
+
+// LastWord is that line.
+func LastWord(why string) string {
+	return "[the card is not ended] " + strings.Join(strings.Fields(why), " ") + "\n"
+}
+
+// Why is what a worker has said of its end in so many words; empty of one that has not.
+func Why(tail string) string {
+	all := lastWord.FindAllStringSubmatch(tail, -1)
+	if len(all) == 0 {
+		return ""
+	}
+	return all[len(all)-1][1]
+}
+
 const (
 	tailBytes  = 4000
 	lastOutput = 400
@@ -32,8 +51,12 @@ func readTail(log io.ReaderAt, from, size int64) string {
 	return strings.ToValidUTF8(string(data), "\uFFFD")
 }
 
-// LastOutput is what a person should see of it: the last 400 characters, without the trailer.
+// LastOutput is what a person should see of it: why the worker ended, where it has said so; else the last 400 characters, without the
+// trailer.
 func LastOutput(tail string) string {
+	if why := Why(tail); why != "" && !mutation.On("card-has-the-log-for-words") {
+		return why
+	}
 	text := strings.TrimSpace(trailer.ReplaceAllString(tail, ""))
 	if len(text) > lastOutput {
 		text = strings.ToValidUTF8(text[len(text)-lastOutput:], "")

@@ -23,6 +23,13 @@ func TestTrailerIsFoundOnlyAsALineOfItsOwn(t *testing.T) {
 	}
 }
 
+func TestTheLastWordOfOurAgentStandsForItsOutput(t *testing.T) {
+	tail := "{\"level\":\"INFO\"}\n" + LastWord("one") + "more\n" + LastWord("two\nlines, and  what to do")
+	if got := LastOutput(tail + "[kanban-worker-exit] rc=1\n"); got != "two lines, and what to do" || Why("said [the card is not ended] x") != "" {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestLastOutputIsShortAndWhole(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	if err := os.WriteFile(path, []byte(strings.Repeat("ü", 5000)+"\nlast line\n[kanban-worker-exit] rc=1\n"), 0o600); err != nil {
