@@ -119,9 +119,13 @@ func (s *Store) querySession(c *sqlite.Conn, query, arg string) (Session, bool, 
 	return Session{}, false, nil
 }
 
-// SetTitle names a session; an empty title takes its name away. A Conflict problem when another session is called so.
+// SetTitle names a session; an empty title takes its name away. A Conflict problem when another session is called so, an Invalid one when
+// it is longer than titleMost. What does not print is taken out: titles stand in lists.
 func (s *Store) SetTitle(ctx context.Context, id, title string) error {
-	title = strings.ToValidUTF8(title, "\uFFFD")
+	title = printable(title)
+	if err := checkTitle(title); err != nil {
+		return err
+	}
 	return s.file.Write(ctx, sqlite.Op{
 		Label: "set title", Patience: sqlite.Ordinary,
 		Do: func(tx *sqlite.Tx) error {
@@ -164,10 +168,33 @@ func (n NewSession) complete(now time.Time) (NewSession, error) {
 			return n, errInvalid("session name", "%q is longer than 256 bytes, or holds control characters or slashes", name)
 		}
 	}
-	for _, f := range []*string{&n.Source, &n.Title, &n.Model, &n.Prompt, &n.Cwd} {
+	for _, f := range []*string{&n.Source, &n.Model, &n.Prompt, &n.Cwd} {
 		*f = strings.ToValidUTF8(*f, "\uFFFD")
 	}
+	if n.Title = printable(n.Title); n.TitleAlone { // others come from another store, or are ours
+		return n, checkTitle(n.Title)
+	}
 	return n, nil
+}
+
+// titleMost is how many characters a title may have.
+const titleMost = 200
+
+func checkTitle(title string) error {
+	if n := utf8.RuneCountInString(title); n > titleMost {
+		return errInvalid("title", "has %d characters, and at most %d fit", n, titleMost)
+	}
+	return nil
+}
+
+// printable is a text without what steers a terminal or turns the direction of writing.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(text, "\uFFFD"))
 }
 
 // plainName accepts what can be printed on a line and be part of a file name.
