@@ -151,7 +151,7 @@ func (t *turn) rolled() {
 	if opts.Off || !opts.Rolling || t.ctx.Err() != nil || len(t.rows) < rowsLeast || compact.Turns(t.rows)%opts.RollEvery != 0 {
 		return
 	}
-	t.enter(phaseCompact)
+	t.enter(PhaseCompact)
 	p := t.pass("rolling")
 	defer p.begin()()
 	p.roll()
@@ -178,7 +178,7 @@ func (t *turn) pass(trigger string) *pass {
 
 // fold runs one compaction inside the turn and takes the new rows.
 func (t *turn) fold(p *pass, step foldStep) folded {
-	t.enter(phaseCompact)
+	t.enter(PhaseCompact)
 	p.tell = func(text string) { t.sink.put(Event{Kind: EventNotice, Text: text}) }
 	defer p.begin()()
 	done := p.run(step)

@@ -107,7 +107,7 @@ func (t *turn) compress(c Compress) (Compressed, error) {
 	}
 	keeping := t.keep()
 	defer t.release(keeping)
-	t.enter(phaseCompact)
+	t.enter(PhaseCompact)
 	t.model = t.g.modelOf(t.ctx, t.session.ID) // a model that was chosen for one message stays chosen for it
 	if t.rows, _, err = t.g.mend(t.ctx, t.lease); err != nil {
 		return Compressed{}, explained(err, thing)

@@ -232,7 +232,7 @@ func TestPlainTextWaitsForACompaction(t *testing.T) {
 	go func() { done <- h.say(Say{Text: "first"}) }()
 	wait(t, h.llm, 1)
 	h.mu.Lock()
-	h.conversations["s1"].turn.phase.Store(phaseCompact)
+	h.conversations["s1"].turn.phase.Store(PhaseCompact)
 	h.mu.Unlock()
 	h.post(Say{Text: "not that", Mode: ModeRedirect})
 	until(t, h, "waiting", func(s Status) bool { return s.Queued == 1 })

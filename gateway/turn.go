@@ -126,11 +126,11 @@ func (t *turn) run() (Result, error) {
 // compacting reports that the turn is folding its conversation, which plain text does not interrupt.
 func (t *turn) compacting() bool {
 	phase, _ := t.phase.Load().(string)
-	return phase == phaseCompact
+	return phase == PhaseCompact
 }
 
-// phaseCompact is the phase of a compaction inside a turn.
-const phaseCompact = "compact"
+// PhaseCompact is the phase of a compaction inside a turn.
+const PhaseCompact = "compact"
 
 // detachGrace is what tools get to leave a running command in the background before they are stopped.
 const detachGrace = 2 * time.Second

@@ -49,7 +49,9 @@ func TestAFrontEndThatReadsNothingHoldsUpNoEnd(t *testing.T) {
 	t.Cleanup(func() { close(out.let) })
 	in, lines := io.Pipe()
 	asked, ended := make(chan os.Signal, 1), make(chan error, 1)
-	go func() { ended <- newFront(newClient("http://127.0.0.1:9", "k"), out, "").speak(context.Background(), in, asked) }()
+	go func() {
+		ended <- newFront(newClient("http://127.0.0.1:9", "k"), out, "").speak(context.Background(), in, asked)
+	}()
 	if _, err := fmt.Fprintln(lines, "no json"); err != nil {
 		t.Fatal(err)
 	}

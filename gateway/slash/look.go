@@ -244,8 +244,8 @@ func (r *Runner) usage(ctx context.Context, c Context, line Line) (Reply, error)
 func help(_ *Runner, _ context.Context, _ Context, line Line) (Reply, error) {
 	shown := commands
 	if word := strings.TrimPrefix(strings.ToLower(line.Args), "/"); word != "" {
-		if found := named(word); len(found) > 0 {
-			shown = found
+		if shown = named(word); len(shown) == 0 {
+			return Reply{}, errName(word, "is no command. "+all())
 		}
 	}
 	var b strings.Builder

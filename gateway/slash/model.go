@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"gatewayd/gateway/provider"
+	"gatewayd/internal/mutation"
 	"gatewayd/internal/problem"
 	"gatewayd/sessiondb"
 )
@@ -39,6 +40,8 @@ func (r *Runner) model(ctx context.Context, c Context, line Line) (Reply, error)
 	}
 	before, err := r.Store.ChangeSettings(ctx, c.Session, func(s *sessiondb.Settings) {
 		switch {
+		case once && name == "default" && !mutation.On("default-is-a-models-name"):
+			s.Once = about.Name
 		case once:
 			s.Once = name
 		case name == "default":
@@ -65,12 +68,18 @@ func (r *Runner) find(name string) (provider.Description, error) {
 			Kind: problem.NotFound, Thing: "model " + name, What: "cannot be chosen: only " + orUnnamed(about.Name) + " is configured", Fate: "nothing was changed", Remedy: "see model in config.yaml",
 		}
 	}
+	if len(name) > longestName {
+		return about, &problem.Error{Kind: problem.Invalid, Thing: "model", What: fmt.Sprintf("cannot be called %.40q…, of %d bytes", name, len(name)), Fate: "nothing was changed"}
+	}
 	model, err := r.Models(name)
 	if err != nil {
 		return about, err
 	}
 	return model.Describe(), nil
 }
+
+// longestName is far above the bytes of any model's name.
+const longestName = 256
 
 // ensure makes the session that a choice is for, when nothing was said in it yet.
 func (r *Runner) ensure(ctx context.Context, c Context) error {

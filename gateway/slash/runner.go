@@ -3,7 +3,6 @@ package slash
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"gatewayd/gateway"
@@ -117,6 +116,9 @@ func (r *Runner) run(ctx context.Context, c Context, line Line) (Reply, error) {
 			return Reply{Session: c.Session}, errBusy(line.Command, turn)
 		}
 	}
+	if line.Args != "" && line.Command.Args == "" && line.Command.Name != "stop" { // who is in a hurry is stopped, whatever follows
+		return Reply{Session: c.Session}, errUsage(line.Command, "takes nothing after its name")
+	}
 	reply, err := verbs[line.Command.Name](r, ctx, c, line)
 	if reply.Session == "" {
 		reply.Session = c.Session
@@ -157,9 +159,17 @@ func (r *Runner) running(session string) (gateway.RunningTurn, bool) {
 func errBusy(c Command, turn gateway.RunningTurn) error {
 	return &problem.Error{
 		Kind: problem.Conflict, Thing: "/" + c.Name,
-		What: fmt.Sprintf("cannot run beside a turn; one runs since %s", time.Since(turn.Since).Round(time.Second)),
-		Fate: "nothing was changed", Remedy: "wait for its end, or end it with /stop",
+		What: "cannot run beside " + whatRuns(turn), Fate: "nothing was changed", Remedy: "wait for its end, or end it with /stop",
 	}
+}
+
+// whatRuns names a turn, or the compaction that a person asked for, and how long it runs.
+func whatRuns(turn gateway.RunningTurn) string {
+	what := "a turn"
+	if turn.Phase == gateway.PhaseCompact {
+		what = "a compaction"
+	}
+	return what + "; one runs since " + ago(turn.Since)
 }
 
 // errNothing is for commands that need something that was said.

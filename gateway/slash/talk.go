@@ -26,8 +26,8 @@ func (r *Runner) stop(ctx context.Context, c Context, _ Line) (Reply, error) {
 		text += fmt.Sprintf(" Ended in the background: %s.", count(ended, "command"))
 	}
 	waiting := r.waiting(ctx, c.Session)
-	if waiting.queued > 0 {
-		text += fmt.Sprintf(" Waiting and said next: %s; /new drops them.", count(waiting.queued, "message"))
+	if n := waiting.queued + len(waiting.steers); n > 0 { // what was to be said into the turn is said after it
+		text += fmt.Sprintf(" Waiting and said next: %s; /new drops them.", count(n, "message"))
 	}
 	return Reply{Text: text, Data: map[string]any{"stopped": stopped, "ended": ended, "queued": waiting.queued}}, nil
 }

@@ -2,6 +2,8 @@ package slash
 
 import (
 	"context"
+	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -212,4 +214,58 @@ func TestARunningTurnIsShownWithTheModelThatAnswers(t *testing.T) {
 	}
 	h.run("s1", "/stop")
 	<-ended
+}
+
+// default is the configured model for one message, too, and not one that is called so.
+func TestTheConfiguredModelMayAnswerOneMessage(t *testing.T) {
+	h := newHouse(t, fakellm.Text{Text: "1"}, fakellm.Text{Text: "2"})
+	h.run("s", "/model other")
+	h.run("s", "/model default --once")
+	h.say("s", "hello")
+	h.say("s", "again")
+	var asked []string
+	for _, r := range h.llm.Main() {
+		var body struct{ Model string }
+		if err := json.Unmarshal(r.Body, &body); err != nil {
+			t.Fatal(err)
+		}
+		asked = append(asked, body.Model)
+	}
+	if !slices.Equal(asked, []string{fakellm.Model, "other"}) {
+		t.Errorf("asked: %q", asked)
+	}
+}
+
+// What follows a name that takes nothing is not passed over: it may have been meant. /stop stops.
+func TestWordsThatACommandDoesNotTakeAreRefused(t *testing.T) {
+	h := newHouse(t, fakellm.Text{Text: "1"})
+	h.say("s", "hello")
+	for line, want := range map[string]string{
+		"/retry in French": "takes nothing after its name", "/status of it": "takes nothing", "/usage all": "takes nothing",
+		"/help nope": "/nope is no command. There are /new", "/model " + strings.Repeat("x", 300): "of 300 bytes",
+		"/title " + strings.Repeat("é", 201): "has 201 characters, and at most 200 fit",
+	} {
+		if err := h.refused("s", line); !problem.Is(err, problem.Invalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40s: %v", line, err)
+		}
+	}
+	if got := h.run("s", "/stop at once").Text; got != "Nothing runs here." || h.texts("s") != "hello|1" {
+		t.Errorf("%s; %s", got, h.texts("s"))
+	}
+	h.run("s", "/title a\x1b[31m\u202e title")
+	if got := h.run("s", "/title").Text; got != "This conversation is called a[31m title." {
+		t.Errorf("%q", got)
+	}
+}
+
+// What was to be said into the turn that was stopped is said after it, and counted.
+func TestStopCountsWhatWasToBeSaidIntoTheTurn(t *testing.T) {
+	h := newHouse(t)
+	ended := h.wedged("s")
+	h.run("s", "/steer left")
+	h.llm.Push(fakellm.Text{Text: "1"})
+	if got := h.run("s", "/stop").Text; !strings.Contains(got, "said next: 1 message") {
+		t.Error(got)
+	}
+	received(t, ended)
 }
