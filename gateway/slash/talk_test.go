@@ -221,6 +221,9 @@ func TestTheConfiguredModelMayAnswerOneMessage(t *testing.T) {
 	h := newHouse(t, fakellm.Text{Text: "1"}, fakellm.Text{Text: "2"})
 	h.run("s", "/model other")
 	h.run("s", "/model default --once")
+	if s, err := h.store.Settings(t.Context(), "s"); err != nil || s.Once != fakellm.Model {
+		t.Errorf("%+v, %v", s, err)
+	}
 	h.say("s", "hello")
 	h.say("s", "again")
 	var asked []string
