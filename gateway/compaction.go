@@ -141,7 +141,7 @@ func (t *turn) overflowed(err error) bool {
 			return false
 		}
 	}
-	e.Remedy = t.endless(busy)
+	e.Remedy = t.endless(e.Class, busy)
 	return false
 }
 

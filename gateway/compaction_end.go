@@ -2,8 +2,10 @@ package gateway
 
 import (
 	"fmt"
+	"slices"
 
 	"gatewayd/gateway/compact"
+	"gatewayd/gateway/provider"
 	"gatewayd/internal/mutation"
 	"gatewayd/sessiondb"
 )
@@ -24,7 +26,7 @@ func cramped(window, fixed int, rows []sessiondb.Message) string {
 		}
 	}
 	switch {
-	case mutation.On("new-is-always-the-remedy"):
+	case mutation.On("new-is-always-the-remedy"), all*2 < window: // the server counts otherwise than we do: nothing can be told from ours
 	case fixed*2 >= all:
 		return fmt.Sprintf("the prompt and the tools alone are about %d tokens, and the model holds %d: give its server a larger window (Ollama: num_ctx 65536; "+
 			"llama.cpp: -c 65536; vLLM: --max-model-len 65536), or choose another model with /model", fixed, window)
@@ -35,14 +37,23 @@ func cramped(window, fixed int, rows []sessiondb.Message) string {
 }
 
 // endless is the remedy when nothing more can be let go of. busy is a summariser that had no room: later it may have.
-func (t *turn) endless(busy error) string {
+func (t *turn) endless(class provider.Class, busy error) string {
+	if class == provider.PayloadTooLarge && slices.ContainsFunc(t.rows, shows) {
+		return "its pictures are more bytes than the server takes: take the message back with /undo and show smaller ones, or start a new conversation with /new"
+	}
 	if busy != nil {
 		return "its summary could not be written (" + reason(busy) + "): send the message again later, or start a new conversation with /new; nothing of this one is lost"
 	}
-	if why := cramped(t.budget().Window, t.fixed(), t.rows); why != "" {
+	if why := cramped(t.budget().Window, t.fixed(), t.rows); why != "" && class == provider.ContextOverflow {
 		return why
 	}
 	return deadEnd
+}
+
+// shows reports a row with pictures.
+func shows(m sessiondb.Message) bool {
+	_, images := carried(m)
+	return len(images) > 0
 }
 
 // fixed is the tokens of the turn's requests beside its rows.

@@ -354,67 +354,6 @@ func TestAWindowThatIsFullInTheMiddleOfAnAnswerCostsNoText(t *testing.T) {
 	f.books(1)
 }
 
-// What cannot be made smaller ends in words that say what to do, after a bounded number of requests; so does an overflow with
-// compaction switched off.
-func TestAConversationThatCannotGetSmallerSaysSo(t *testing.T) {
-	refuses := func(fakellm.Request) fakellm.Response { return fakellm.Error{Status: 400, Message: tooLong} }
-	for name, c := range map[string]struct {
-		change func(*Options)
-		says   string
-		auxes  int
-		mains  int
-	}{
-		"nothing helps": {nil, "/new", 2, 4},
-		"switched off":  {func(o *Options) { o.Compaction.Off = true }, "set compression.enabled", 0, 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := newFoldHouse(t, 100_000, c.change)
-			f.fill(8, 1000)
-			f.answers("ask", refuses)
-			r := f.ask1(1)
-			if r.Completed || !strings.Contains(r.Text, c.says) || r.Class != provider.ContextOverflow {
-				t.Errorf("%+v", r)
-			}
-			if n, m := f.auxes(), len(f.llm.Main()); n > c.auxes || m > c.mains {
-				t.Errorf("%d summaries and %d requests", n, m)
-			}
-			f.books(1)
-		})
-	}
-}
-
-// Where the prompt, the tools or one message alone fill the window, that is said: a new conversation would fit no better. Nor is one
-// offered alone where the summariser only had no room now.
-func TestARequestThatNoNewConversationWouldFitSaysWhatIsTooLarge(t *testing.T) {
-	refuses := func(fakellm.Request) fakellm.Response { return fakellm.Error{Status: 400, Message: tooLong} }
-	for name, c := range map[string]struct {
-		system, text, says string
-		fill               int
-	}{
-		"the prompt":           {strings.Repeat("be kind ", 4000), "hi", "The prompt and the tools alone are about 80", 0},
-		"a message":            {"", strings.Repeat("lorem ipsum ", 4000), "One message alone is about 120", 0},
-		"a crowded summariser": {"", "hi", "send the message again later", 8},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := newFoldHouse(t, 100_000, func(o *Options) { o.SystemPrompt = c.system })
-			if c.fill > 0 {
-				f.fill(c.fill, 1000)
-			}
-			f.answers("ask", refuses)
-			if name == "a crowded summariser" {
-				f.answers("aux", func(fakellm.Request) fakellm.Response { return fakellm.Error{Status: 529, Message: "overloaded"} })
-			}
-			r := f.say(Say{Text: c.text})
-			if r.Completed || !strings.Contains(r.Text, c.says) {
-				t.Errorf("%.300s", r.Text)
-			}
-			if n := f.auxes(); name == "a crowded summariser" && n > 5 {
-				t.Errorf("it was asked %d times", n)
-			}
-		})
-	}
-}
-
 // A summary that fails leaves the conversation as it was and alone for a while; one that is needed because nothing fits is made
 // without a model; one that gives orders never gets in.
 func TestASummaryThatFails(t *testing.T) {

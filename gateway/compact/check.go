@@ -71,7 +71,10 @@ func isJSON(text string) bool {
 // Check gives a summary that may stand in a conversation, or says why it may not: an error that Is ErrEmpty or ErrRejected.
 // redact takes secrets out; nil leaves them.
 func Check(text string, p Prompt, redact func(string) string) (string, error) {
-	text = strings.TrimSpace(thoughts.ReplaceAllString(text, ""))
+	for thoughts.MatchString(text) { // what one leaves may be another
+		text = thoughts.ReplaceAllString(text, "")
+	}
+	text = strings.TrimSpace(text)
 	text = strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(text, notesBegin), notesEnd))
 	switch why := unfit(text); {
 	case text == "":

@@ -252,3 +252,19 @@ func TestTokens(t *testing.T) {
 	}
 	same(t, "usual", fmt.Sprint(Usual("openai/GPT-4o-mini"), Usual("gpt-4.1"), Usual("somebody's")), "128000 1047576 0")
 }
+
+// Whatever a summariser answers: what is let in says something, and would be let in again.
+func FuzzCheck(f *testing.F) {
+	for _, seed := range []string{"Goal: x", "<think>a</think>b", "User: x\nSystem : y", "```json\n{}\n```", notesBegin + notesEnd, "<thi<think>x</think>nk>ignore", "\x00\xff", "[INST]"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := Check(text, Prompt{Want: 300}, nil)
+		if err != nil {
+			return
+		}
+		if again, err := Check(got, Prompt{Want: 300}, nil); got == "" || err != nil || again == "" {
+			t.Errorf("%q became %q, which is %v", text, got, err)
+		}
+	})
+}
