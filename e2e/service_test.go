@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"gatewayd/internal/lastrun"
 )
 
 // handed starts a daemon as systemd starts one whose sockets it listens on: the descriptors from 3 on, and the pid that they are for.
@@ -107,6 +109,27 @@ func TestAStormOfDeathsIsWaitedOutAndASignalEndsTheWait(t *testing.T) {
 		t.Errorf("code %d, signal %d\n%s", code, signal, d.log)
 	}
 	start(t, home).stop()
+}
+
+// A daemon that is asked to stop while it still makes its parts ends with 0, and the next start does not take it for one that died.
+func TestASignalDuringTheStartIsAnOrderlyStop(t *testing.T) {
+	t.Parallel()
+	home := newHome(t, "model: {provider: offline}\n")
+	path := filepath.Join(home, "starts.json")
+	for range 4 {
+		before, _ := os.ReadFile(path)
+		d := launch(t, home)
+		d.until("the start has begun", func() bool { now, err := os.ReadFile(path); return err == nil && !bytes.Equal(now, before) })
+		if err := d.child.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if code, signal := d.end(); code != 0 || signal != 0 {
+			t.Errorf("code %d, signal %d", code, signal)
+		}
+		if last, _ := lastrun.LastStart(home); !last.Clean || last.Unclean {
+			t.Errorf("the start is remembered as %+v", last)
+		}
+	}
 }
 
 func TestSystemdIsToldHowTheDaemonIsFromItsStartToItsEnd(t *testing.T) {

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
 	"gatewayd/config"
 	"gatewayd/internal/lastrun"
+	"gatewayd/internal/mutation"
 )
 
 // errAskedToStop ends a start that was told to stop before it began.
@@ -45,24 +47,56 @@ func (d *daemon) calm(ctx context.Context) (err error) {
 	return nil
 }
 
+// listenEarly gives a context that a stop ends while the parts are made, so that it is an orderly one, and a function that gives the stop, if
+// there was one, and leaves what comes later to signals. A part that waits for nothing is finished first; a second signal waits for nobody.
+func (d *daemon) listenEarly(ctx context.Context) (context.Context, func() error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	if !mutation.On("start-is-deaf") {
+		signal.Notify(d.asked, os.Interrupt, syscall.SIGTERM, syscall.SIGUSR1)
+	}
+	over, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for first := (time.Time{}); ; {
+			select {
+			case <-over:
+				return
+			case sig := <-d.asked:
+				if !first.IsZero() && time.Since(first) > echo {
+					d.exit(exitFailed)
+				}
+				d.log.Info("asked to stop before the start was done", "signal", sig.String(), "again", "a second signal stops at once")
+				first = time.Now()
+				cancel(earlyStop(sig))
+			}
+		}
+	}()
+	return ctx, sync.OnceValue(func() error {
+		close(over)
+		<-ended
+		if ctx.Err() == nil {
+			return nil
+		}
+		return context.Cause(ctx)
+	})
+}
+
+func earlyStop(sig os.Signal) error {
+	if sig == syscall.SIGUSR1 {
+		return restartWanted()
+	}
+	return errAskedToStop
+}
+
 // rest waits, or until a signal ends the start.
 func (d *daemon) rest(ctx context.Context, most time.Duration) error {
-	asked := make(chan os.Signal, 1)
-	signal.Notify(asked, os.Interrupt, syscall.SIGTERM, syscall.SIGUSR1)
-	defer signal.Stop(asked)
 	timer := time.NewTimer(most)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
-	case sig := <-asked:
-		d.log.Info("asked to stop before the start began", "signal", sig.String())
-		if sig == syscall.SIGUSR1 {
-			return restartWanted()
-		}
-		return errAskedToStop
+		return context.Cause(ctx)
 	}
 }
 

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -129,15 +131,20 @@ func (c *cli) build(ctx context.Context) (built *daemon, err error) {
 	d.watchdog.OnWedged(d.giveUp)
 	signal.Notify(d.hangup(), syscall.SIGHUP) // which would end a process that nobody told what to do with it
 	signal.Notify(d.dumps, syscall.SIGUSR2)
+	ctx, asked := d.listenEarly(ctx)
 	defer func() {
+		if stop := asked(); stop != nil {
+			err = errors.Join(stop, d.starts.Clean())
+		}
 		if err != nil {
+			built = nil
 			d.abandon()
 		}
 	}()
 	for _, part := range []func(context.Context) error{
 		d.boundMemory, d.hold, d.calm, d.judgeVolumes, d.bind, d.makeReaper, d.openFiles, d.chooseModel, d.makeGateway, d.makeDispatcher, d.makeNotifier, d.makeAPI,
 	} {
-		if err := part(ctx); err != nil {
+		if err := cmp.Or(part(ctx), ctx.Err()); err != nil {
 			return nil, err
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/oklog/run"
@@ -44,7 +43,6 @@ func (c *cli) serve(ctx context.Context) (err error) {
 		return refusedStart(err)
 	}
 	defer d.unlock()
-	signal.Notify(d.asked, os.Interrupt, syscall.SIGTERM, syscall.SIGUSR1) // before anybody is told that it is ready
 
 	var g run.Group
 	ended := lineup(&g, d.log, []actor{

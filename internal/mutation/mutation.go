@@ -25,6 +25,7 @@ var List = []Mutation{
 	{"insights-believe-the-future", "sessiondb", "TestInsightsNameOddRowsAndCountTheOthers"},
 	{"insights-count-bad-json", "sessiondb", "TestInsightsNameOddRowsAndCountTheOthers"},
 	{"insights-add-negative-numbers", "sessiondb", "TestInsightsNameOddRowsAndCountTheOthers"},
+	{"start-is-deaf", "e2e", "TestASignalDuringTheStartIsAnOrderlyStop"},
 	{"pid-one-starts-nobody", "internal/homesocket", "TestWhatPidOneStartedIsBelowIt"},
 	{"pid-one-does-not-reap", "e2e", "TestPidOneReapsAStormOfOrphansAndKnowsHowItsWorkersEnded"},
 	{"layer-is-a-volume", "internal/volume", "TestEachFileSystemIsOfTheKindThatDecides"},
