@@ -108,6 +108,14 @@ func TestALongCommandIsReadInTime(t *testing.T) {
 		Dangers(command, tester, "/proj")
 		Catastrophe(command)
 	}
+	for _, whole := range []string{
+		strings.Repeat("a|", 2_000) + "a", strings.Repeat("x=1 && ", 1_500) + "$x", strings.Repeat("if a; then ", 2_000) + "b" + strings.Repeat("; fi", 2_000),
+		strings.Repeat("$x ", 3_000), "f() { g 1; g 2; }; g() { h 1; h 2; }; h() { f 1; f 2; }; f 1", strings.Repeat("f() { f a; }; ", 1_000) + "f b",
+		"alias a='b b' b='a a'; a", strings.Repeat("x='$x $x'; ", 4_000) + "$x", strings.Repeat("${a+b} ", 2_000),
+	} {
+		Dangers(whole, tester, "/proj")
+		Catastrophe(whole)
+	}
 }
 
 func FuzzDangers(f *testing.F) {

@@ -14,26 +14,31 @@ import (
 const anyVariable = ""
 
 // loosen finds the variables whose last assignment in the text need not be the one that counts when they are used: those that are set
-// where a shell may not come to, or in a shell of its own, or for one command, or by a builtin. A word with such a variable is open.
-func (r *reader) loosen(file *syntax.File) {
-	syntax.Walk(file, func(n syntax.Node) bool {
+// where a shell may not come to, or in a shell of its own (unsure), or for one command, or by a builtin. A word with such a variable is
+// open. Each node is visited once.
+func (r *reader) loosen(root syntax.Node, unsure bool) {
+	syntax.Walk(root, func(n syntax.Node) bool {
 		switch n := n.(type) {
-		case *syntax.IfClause, *syntax.WhileClause, *syntax.CaseClause, *syntax.Subshell, *syntax.FuncDecl, *syntax.CmdSubst, *syntax.ProcSubst, *syntax.CoprocClause:
-			r.unsure(n)
-		case *syntax.ForClause:
-			if words, ok := n.Loop.(*syntax.WordIter); ok {
-				r.loose[words.Name.Value] = true
+		case *syntax.IfClause, *syntax.WhileClause, *syntax.ForClause, *syntax.CaseClause, *syntax.Subshell, *syntax.FuncDecl, *syntax.CmdSubst, *syntax.ProcSubst, *syntax.CoprocClause:
+			if !unsure {
+				r.loosen(n, true)
+				return false
 			}
-			r.unsure(n)
 		case *syntax.BinaryCmd:
-			if isPipe(n) {
-				r.unsure(n.X)
+			if !unsure {
+				r.loosen(n.X, isPipe(n))
+				r.loosen(n.Y, true)
+				return false
 			}
-			r.unsure(n.Y)
 		case *syntax.Stmt:
-			if n.Background {
-				r.unsure(n)
+			if n.Background && !unsure {
+				r.loosen(n, true)
+				return false
 			}
+		case *syntax.WordIter:
+			r.loose[n.Name.Value] = true
+		case *syntax.Assign:
+			r.loosenAssign(n, unsure)
 		case *syntax.ParamExp:
 			if n.Exp != nil && slices.Contains(assignments, n.Exp.Op) {
 				r.loose[n.Param.Value] = true
@@ -44,7 +49,9 @@ func (r *reader) loosen(file *syntax.File) {
 			}
 		case *syntax.CallExpr:
 			if len(n.Args) > 0 {
-				r.unsure(n)
+				for _, a := range n.Assigns {
+					r.loosenAssign(a, true)
+				}
 				r.builtin(n.Args)
 			}
 		}
@@ -52,14 +59,10 @@ func (r *reader) loosen(file *syntax.File) {
 	})
 }
 
-// unsure marks what is assigned inside of a part.
-func (r *reader) unsure(n syntax.Node) {
-	syntax.Walk(n, func(n syntax.Node) bool {
-		if a, ok := n.(*syntax.Assign); ok && a.Name != nil {
-			r.loose[a.Name.Value] = true
-		}
-		return true
-	})
+func (r *reader) loosenAssign(a *syntax.Assign, unsure bool) {
+	if unsure && a.Name != nil {
+		r.loose[a.Name.Value] = true
+	}
 }
 
 // builtin marks what a builtin may set.

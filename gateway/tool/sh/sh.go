@@ -137,7 +137,7 @@ func (r *reader) text(src string) {
 	}
 	r.src = src
 	if file != nil {
-		r.loosen(file)
+		r.loosen(file, false)
 		r.stmts(file.Stmts)
 	}
 	r.pieces(rest)
@@ -189,7 +189,7 @@ func (r *reader) pieces(text string) {
 		}
 		if file, _ := r.parse(piece); file != nil {
 			r.src = piece
-			r.loosen(file)
+			r.loosen(file, false)
 			r.stmts(file.Stmts)
 			continue
 		}
