@@ -278,6 +278,12 @@ func cli(t *testing.T, home string, args ...string) (stdout, stderr string, code
 // cliIn runs a verb in a directory.
 func cliIn(t *testing.T, dir, home string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
+	return cliOf(t, program, dir, home, args...)
+}
+
+// cliOf runs a verb of a program, which may be an older one.
+func cliOf(t *testing.T, program, dir, home string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
 	cmd := exec.Command(program, append([]string{"--home", home}, args...)...)
 	cmd.Dir = dir
 	cmd.Env = homeEnv(home)

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -71,18 +70,7 @@ func TestAnOlderProgramRefusesANewerStoreAndGoesOnWithTheCopy(t *testing.T) {
 	home := newHome(t, "api: {addr: \"127.0.0.1:0\"}\nmodel: {provider: offline}\nkanban: {dispatch: false}\n")
 	run := func(with string, args ...string) (string, string, int) {
 		t.Helper()
-		cmd := exec.Command(with, append([]string{"--home", home}, args...)...)
-		cmd.Env = homeEnv(home)
-		var out, errs strings.Builder
-		cmd.Stdout, cmd.Stderr = &out, &errs
-		err := cmd.Run()
-		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-			return out.String(), errs.String(), exit.ExitCode()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		return out.String(), errs.String(), 0
+		return cliOf(t, with, "", home, args...)
 	}
 	must := func(with string, args ...string) string {
 		t.Helper()
