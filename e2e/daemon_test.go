@@ -48,6 +48,7 @@ func TestMain(m *testing.M) {
 		program = os.Getenv(programEnv)
 		os.Exit(playWorker(door))
 	}
+	flag.Set("test.parallel", "4") // on two cores: they wait for daemons, and for deadlines of theirs, seven times as long as they work; the command line overrides it
 	flag.Parse()
 	os.Exit(buildAndRun(m))
 }
