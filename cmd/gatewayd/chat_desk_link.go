@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"gatewayd/internal/mutation"
@@ -303,7 +305,8 @@ func (d *desk) lost(err error) {
 	if d.away == nil {
 		d.away = &absence{since: time.Now()}
 	}
-	if why := textOf(err); !strings.Contains(why, "is not running") && !strings.Contains(why, "closed the connection") {
+	cut := errors.Is(err, syscall.ECONNRESET) // as one that closed the connection, which had more to read
+	if why := textOf(err); !cut && !strings.Contains(why, "is not running") && !strings.Contains(why, "closed the connection") {
 		d.away.why = why
 	}
 }
