@@ -105,8 +105,12 @@ func TestChatsAndWorkersWaitForOneKeyInOneQueue(t *testing.T) {
 		t.Error("the waiting chat was not told its place")
 	}
 	atOnce := most.Load() // the call of a killed worker is at the server until that notices
-	for _, pid := range workersOf(t, s.home, made.Task.ID) {
+	killed := workers(t, s.home)
+	for _, pid := range killed {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	if len(killed) == 0 {
+		t.Fatalf("nobody works on %s", made.Task.ID)
 	}
 	for range 4 {
 		gate <- struct{}{}
@@ -120,21 +124,24 @@ func TestChatsAndWorkersWaitForOneKeyInOneQueue(t *testing.T) {
 	if _, errs, code := cli(t, s.home, "kanban", "archive", made.Task.ID); code != 0 {
 		t.Error(errs)
 	}
-	s.until("nobody is at the gate", func() bool { g := s.gate(); return g.Inside == 0 && len(g.Waiting) == 0 })
+	s.until("nobody is at the gate, and nobody works", func() bool {
+		g := s.gate()
+		return g.Inside == 0 && len(g.Waiting) == 0 && len(workers(t, s.home)) == 0
+	})
 	s.stop()
+	if left := nobodyOf(t, s.home, patience); left != nil {
+		t.Errorf("still there: %v", left)
+	}
 }
 
-// workersOf are the processes that work on a card: not their keepers, which end with them.
-func workersOf(t *testing.T, home, task string) (pids []int) {
+// workers are the processes that work on cards of a home: not their keepers, which end with them.
+func workers(t *testing.T, home string) (pids []int) {
 	t.Helper()
 	for _, pid := range family(t, home) {
 		command, err := procfs.Command(pid)
 		if err == nil && strings.Contains(command, "worker") && !strings.Contains(command, "keeper") {
 			pids = append(pids, pid)
 		}
-	}
-	if len(pids) == 0 {
-		t.Fatalf("nobody works on %s", task)
 	}
 	return pids
 }
