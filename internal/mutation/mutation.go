@@ -17,6 +17,7 @@ type Mutation struct {
 var List = []Mutation{
 	{"export-is-made-in-tmp", "cmd/gatewayd", "TestNoVerbWritesOutsideItsHome"},
 	{"screen-is-not-measured", "cmd/gatewayd", "TestStatusIsOneScreenOnTheWorstDayAndHidesNothingThatMatters"},
+	{"each-key-is-painted", "internal/terminal", "TestKeysThatComeTogetherShareAPaint"},
 	{"cost-beside-its-row", "gateway", "TestWhatAnAnswerCostIsStoredWithItsRow"},
 	{"empty-answers-are-free", "gateway", "TestAnAnswerWithoutARowIsCountedToo"},
 	{"failures-are-not-kept", "gateway", "TestEachFormInWhichACallFailsIsKeptAsAFailure"},

@@ -101,6 +101,11 @@ func amount(text string, lines int) string {
 
 func unprintable(r rune) bool { return r < ' ' && r != '\n' || r == 0x7f }
 
+// takesText reports that a key would only put its text into the line.
+func (e *editor) takesText(k tea.KeyPressMsg) bool {
+	return k.Text != "" && k.Mod&^tea.ModShift == 0 && e.search == nil && !e.menu.shown()
+}
+
 // press takes a key that edits. It reports whether the key asked for completions.
 func (e *editor) press(k tea.KeyPressMsg) (complete bool) {
 	if e.search != nil && e.searching(k) {

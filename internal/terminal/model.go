@@ -2,8 +2,11 @@ package terminal
 
 import (
 	"context"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
+
+	"gatewayd/internal/mutation"
 )
 
 // model is what is shown, and what keys do to it. Its methods are called by the program's one goroutine.
@@ -16,9 +19,20 @@ type model struct {
 	busy   bool
 	ended  bool
 
+	paintedAt time.Time // when a key's paint ended
+	due       bool      // a paint is on its way
+	ahead     string    // typed since, and not in the line yet
+
 	completing bool
 	held       []tea.Msg // keys that were pressed while completions are looked up
 }
+
+// paintRest is the least time between two paints for keys. A paint, and a change of the line, cost as much as the line is long, so keys that
+// come quicker, from a program that types or a paste without marks, share both.
+const paintRest = 10 * time.Millisecond
+
+// rested says that paintRest is over.
+type rested struct{}
 
 // completed are the choices for a line.
 type completed struct {
@@ -38,7 +52,14 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case Frame:
 		above, m.rows, m.prompt, m.busy = msg.Above, msg.Rows, msg.Prompt, msg.Busy
 	case tea.KeyPressMsg, tea.PasteMsg:
-		then = m.typed(msg)
+		if then = m.typed(msg); !m.rests() {
+			break
+		}
+		if !m.due {
+			m.due, then = true, tea.Batch(then, tea.Tick(paintRest, func(time.Time) tea.Msg { return rested{} }))
+		}
+		return m, then
+	case rested:
 	case completed:
 		then = m.offered(msg)
 	case resized:
@@ -51,7 +72,13 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, nil
 	}
 	m.paint(above)
+	m.paintedAt, m.due = time.Now(), false
 	return m, then
+}
+
+// rests reports that it was painted a moment ago.
+func (m *model) rests() bool {
+	return time.Since(m.paintedAt) < paintRest && !mutation.On("each-key-is-painted")
 }
 
 // paint shows everything as it is now. A terminal that takes nothing is gone.
@@ -59,6 +86,7 @@ func (m *model) paint(above []string) {
 	if m.ended {
 		return
 	}
+	m.settle()
 	line, x, y := m.editor.rows(m.prompt, m.screen.width)
 	rows := append(m.rows[:len(m.rows):len(m.rows)], line...)
 	if err := m.screen.paint(above, rows, x, y+len(m.rows)); err != nil {
@@ -75,12 +103,25 @@ func (m *model) typed(msg tea.Msg) tea.Cmd {
 	case m.completing && (!isKey || k.String() != "ctrl+c"):
 		m.held = append(m.held, msg)
 		return nil
-	case isKey:
+	case isKey && m.rests() && m.editor.takesText(k):
+		m.ahead += k.Text
+		return nil
+	}
+	m.settle()
+	if isKey {
 		m.completing, m.held = false, nil
 		return m.press(k)
 	}
 	m.editor.insert(msg.(tea.PasteMsg).Content) //nolint:forcetypeassert // it is one of two
 	return nil
+}
+
+// settle puts what was typed into the line.
+func (m *model) settle() {
+	if m.ahead != "" {
+		m.editor.area.InsertString(m.ahead)
+		m.ahead = ""
+	}
 }
 
 // offered takes completions, and the keys that waited for them.
