@@ -3,6 +3,7 @@ package dispatch
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -25,6 +26,7 @@ func TestMain(m *testing.M) {
 	if stop := os.Getenv("PLAY_DAEMON"); stop != "" {
 		playDaemon(stop)
 	}
+	flag.Set("test.parallel", "6") // they wait for workers' grace more than they work
 	os.Exit(m.Run())
 }
 
