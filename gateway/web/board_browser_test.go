@@ -192,7 +192,7 @@ func TestACardIsMadeEditedTalkedAboutAndParked(t *testing.T) {
 	w := h.open("/boards/plans", 0, 0, "light")
 	w.until(ready)
 	w.keys("n")
-	w.until(`document.getElementById("new").open`)
+	w.until(`document.getElementById("new").open && document.activeElement.name === "title"`)
 	w.do(chromedp.SetValue("#new [name=title]", "made on the page"), chromedp.SetValue("#new [name=priority]", "4"), chromedp.SetValue("#new [name=assignee]", "coder"))
 	w.do(chromedp.Click("#new button.main"))
 	w.until(`document.querySelector("#col-ready .card")?.innerText.includes("P4")`)

@@ -188,6 +188,12 @@ func (h *hall) open(path string, width, height int64, colours string) window {
 	return w
 }
 
+// meant knows what a console says of what tests do: refusals and cut lines that they ask for, and a key or a click that came before the page
+// gave the focus to its field, which then is left where the person had put it.
+func meant(said string) bool {
+	return strings.Contains(said, "Failed to load resource") || strings.HasPrefix(said, "debug: ") || strings.HasPrefix(said, "info: Autofocus processing was blocked")
+}
+
 func (h *hall) watch(w window, watching *sync.WaitGroup) {
 	said, sent := chromedp.Console(w), chromedp.Events(w, network.RequestWillBeSent)
 	watching.Go(func() {
@@ -195,7 +201,7 @@ func (h *hall) watch(w window, watching *sync.WaitGroup) {
 			if err != nil {
 				return
 			}
-			if text := fmt.Sprint(m); !strings.Contains(text, "Failed to load resource") && !strings.HasPrefix(text, "debug: ") { // refusals and cut lines that a test asks for
+			if text := fmt.Sprint(m); !meant(text) {
 				h.t.Errorf("the browser's console says %s", text)
 			}
 		}
