@@ -401,8 +401,12 @@ func TestAListThatNeverRestsIsReadOnceInAWhile(t *testing.T) {
 }
 
 func TestAnAddressThatHangsOrForgetsUsCostsItsCallOnly(t *testing.T) {
-	server := func() http.Handler {
+	server := func(over chan struct{}) http.Handler {
 		s := mcpServerOf("http")
+		mcp.AddTool(s, &mcp.Tool{Name: "hang"}, func(context.Context, *mcp.CallToolRequest, map[string]any) (*mcp.CallToolResult, any, error) {
+			<-over // that a call is given up need not be heard: the word may reach the server that came after
+			return &mcp.CallToolResult{}, nil, nil
+		})
 		t.Cleanup(func() {
 			for session := range s.Sessions() {
 				_ = session.Close()
@@ -410,8 +414,10 @@ func TestAnAddressThatHangsOrForgetsUsCostsItsCallOnly(t *testing.T) {
 		})
 		return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil)
 	}
+	over := make(chan struct{})
 	var now atomic.Pointer[http.Handler]
-	first, second := server(), server()
+	first, second := server(over), server(over)
+	t.Cleanup(func() { close(over) }) // before the sessions, whose ends wait for their calls
 	now.Store(&first)
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*now.Load()).ServeHTTP(w, r) }))
 	defer web.Close()
